@@ -1,6 +1,6 @@
-// Functions of the user that wait for the end of an operation (Work::Then).
+// Functions of the user that are called when an operation ends (Work::Then).
 //
-// Thread rule: any thread. The lock is a leaf: nothing is called while it is held, but for `is_final`.
+// Thread rule: any thread. The lock is a leaf: nothing is called while it is held, except `is_final`.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ struct MessageOperation;
 
 class Callbacks {
  public:
-  // What a function waits for: a message where there is one, otherwise the collective of that number.
+  // What a function waits for: the message, or if that is null, the collective with that sequence number.
   struct Callback {
     Sequence sequence = 0;
     std::shared_ptr<MessageOperation> message;
     std::function<void(const Status&)> done;
   };
 
-  // Only moves from `callback` if there is memory for it; throws std::bad_alloc otherwise.
+  // Moves from `callback` only if there is memory for it; throws std::bad_alloc otherwise.
   void Add(Callback&& callback) {
     const MutexLock lock(mutex_);
     callbacks_.push_back(std::move(callback));
@@ -38,14 +38,14 @@ class Callbacks {
   }
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
 
-  // An operation has ended. Some thread that waits runs what is due then.
+  // An operation has ended, so callbacks may be due. A waiting thread runs them.
   void OnEnded() {
     if (count_.load() > 0) due_.store(true);
   }
   bool due() const { return due_.load(std::memory_order_relaxed); }
 
-  // Calls, with no lock held, every function whose operation has ended. `is_final`(callback) says so;
-  // `status`(callback) is what the function gets.
+  // Calls every function whose operation has ended, with no lock held. `is_final`(callback) returns whether it has;
+  // `status`(callback) returns the status for the function.
   template <typename IsFinal, typename StatusOf>
   void Run(const IsFinal& is_final, const StatusOf& status) {
     due_.store(false);

@@ -1,10 +1,10 @@
-// How a communicator closes: what was issued ends, and the ranks exchange goodbyes. A goodbye names the last operation
-// of its rank, so ranks that disagree learn it in the end although no bytes flow any more.
+// Closes a communicator: issued operations end, and the ranks exchange goodbyes. A goodbye names the last operation of
+// its rank, so ranks that disagree find out in the end, although no bytes move any more.
 //
-//   Close    waits for what was issued, for the goodbyes of all connected peers, and for the failure of either
-//   Leave    the same for a short time; what has not ended then is given up, and the goodbye goes out all the same
+//   Close    waits for the issued operations, for the goodbyes of all connected peers, or for a failure
+//   Leave    the same for a short time; then it gives up what has not ended, and sends the goodbye in any case
 //
-// Thread rule: any thread, except where a method says otherwise.
+// Thread rule: any thread, unless a method says otherwise.
 #pragma once
 
 #include <atomic>
@@ -36,14 +36,14 @@ namespace rondo {
 
 class Closing {
  public:
-  // As CommunicatorOptions has them.
+  // Fields as in CommunicatorOptions.
   struct Options {
     std::uint64_t id = 0;
     Duration timeout{};
     std::shared_ptr<KeptGoodbyes> kept_goodbyes = {};
     Logger* logger = nullptr;
   };
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that Closing needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const Clock& clock;
@@ -60,20 +60,21 @@ class Closing {
   };
   Closing(const Options& options, const Neighbours& neighbours) : options_(options), near_(neighbours) {}
 
-  // As Communicator has them. The first call that ends decides what all return.
+  // As in Communicator. The first call that ends decides what all calls return.
   Status Close() { return CloseWithin(options_.timeout); }
   Status Leave(Duration patience);
   // See Communicator::NoteRefusal.
   void NoteRefusal(std::string_view call);
 
-  // Refuses new operations, waits until `until` for those that were issued, and exchanges goodbyes. kNotReady: they
-  // have not ended, and no peer was notified of anything. `began`: for errors.
+  // Refuses new operations, waits until `until` for the issued ones, and exchanges goodbyes. kNotReady: operations have
+  // not ended, and no peer was notified of anything. `began`: when the call began, for messages of errors.
   Status ExchangeBy(TimePoint began, TimePoint until);
-  // After ExchangeBy: leaves a goodbye behind, unless the communicator has failed, and ends the connections.
+  // Call it after ExchangeBy: unless the communicator has failed, leaves a goodbye for peers that connect later. Then
+  // ends the connections.
   void ShutDown(const Status& status);
 
   bool has_begun() const { return state_.load(std::memory_order_acquire) != State::kOpen; }
-  // What Close or Leave has returned; nullopt: neither has.
+  // The status that Close or Leave has returned; nullopt: neither has returned yet.
   std::optional<Status> status() const {
     const MutexLock lock(mutex_);
     return status_;
@@ -83,36 +84,36 @@ class Closing {
   enum class State : std::uint8_t {
     kOpen,
     kClosing,
-    kLeaving,  // receives are given up, and late ranks are not waited for
+    kLeaving,  // gives up receives, and does not wait for late ranks
   };
 
   bool is_leaving() const { return state_.load() == State::kLeaving; }
   Status CloseWithin(Duration time);
-  // Between ExchangeBy and ShutDown: whether others know more; fails what was issued and has not ended in Close's time,
-  // if there is any. False: it has ended just now.
+  // Call both between ExchangeBy and ShutDown. The first returns whether this rank leaves the report to other ranks.
+  // The second fails the operations that have not ended within Close's time; false: there are none any more.
   bool OthersReportFirst();
   bool FailWhatIsLeft(Duration time);
   Status WaitForIssued(TimePoint until);
-  // The owner, again and again: sends a goodbye to all connected peers, also to those that have connected just now, as
-  // soon as this rank may. Whether all goodbyes have been sent and received. Also if a peer shall get none, because it
-  // did something else than this rank.
+  // The owner calls it repeatedly. Sends a goodbye to every connected peer that has none yet, as soon as this rank may.
+  // True: the exchange is over, because all goodbyes have been sent and received, or because a peer did something else
+  // than this rank, and so must get none.
   bool ExchangeGoodbyes();
-  bool SendGoodbyes();  // whether any was sent
+  bool SendGoodbyes();  // returns whether it sent any
   ControlMessage OwnGoodbye();
-  // Keeps the goodbye for peers that connect after this process has ended.
+  // Keeps the goodbye for peers that only connect after this process has ended.
   void KeepGoodbye(const ControlMessage& goodbye, const Status& status);
-  // The call that this rank refused after operation `last`; "": none.
+  // The call that this rank refused after operation `last`; "": it refused none.
   std::string RefusedAfter(Sequence last) const;
   std::optional<Error> FindMismatchedGoodbye();
-  std::optional<Error> FindPeerInLaterOperation();  // of rank 0 of an intranode group
+  std::optional<Error> FindPeerInLaterOperation();  // for rank 0 of an intranode group
   std::vector<Rank> PeersWithoutGoodbye() const { return near_.peers.WithoutGoodbye(near_.endpoint->ControlPeers()); }
 
   const Options options_;
   const Neighbours near_;
   std::atomic<State> state_{State::kOpen};
   mutable Mutex mutex_;
-  Sequence refused_after_ RONDO_GUARDED_BY(mutex_) = 0;  // of refused_call_: the last operation issued before
-  std::string refused_call_ RONDO_GUARDED_BY(mutex_);    // the last call that this rank refused, with the reason
+  Sequence refused_after_ RONDO_GUARDED_BY(mutex_) = 0;  // the last operation that was issued before refused_call_
+  std::string refused_call_ RONDO_GUARDED_BY(mutex_);    // the last call that this rank refused, and why
   std::optional<Status> status_ RONDO_GUARDED_BY(mutex_);
 };
 

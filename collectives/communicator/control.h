@@ -1,4 +1,4 @@
-// What communicators say to each other over control connections (docs/WIRE.md): the bodies of ControlMessage.
+// The bodies of the control messages that communicators send each other over control connections (docs/WIRE.md).
 #pragma once
 
 #include <optional>
@@ -10,26 +10,28 @@
 
 namespace rondo {
 
-// "I am done": the last operation that the rank completed. A peer that still needs it for a later operation, or that
-// had another operation under the same number, learns it from here.
+// A rank leaves, and names the last operation that it completed. A peer that still needs the rank in a later operation,
+// or that had another operation under the same number, detects that by this message.
 struct Goodbye {
-  OperationDescriptor last;  // sequence 0: none
-  // The call that this rank refused after that operation, if it refused any: a peer that waits for it gets the reason.
+  OperationDescriptor last;  // sequence 0: it completed none
+  // The call that the rank refused after that operation, if it refused one: a peer that waits for that call reports
+  // this reason.
   std::string refused = {};
 };
 
-// The operation that the rank is in. A rank sends it when nothing has moved for a while, so that ranks which disagree,
-// and therefore wait for each other, learn it although no bytes flow. A heartbeat with an empty body is no report.
+// The operation that the rank is in. A rank sends it if nothing has moved for a while. So ranks that disagree on an
+// operation, and therefore wait for each other, detect it although no bytes move. A heartbeat with an empty body is no
+// report.
 struct ProgressReport {
   OperationDescriptor current;
 };
 
-// "This communicator has failed, because": spread to every rank, so that all name the same first cause.
+// The communicator has failed at the sender, with this cause. Ranks pass it on, so that all name the same first cause.
 struct AbortNotice {
   ErrorCode code = ErrorCode::kInternal;
   Rank culprit = kNoRank;
-  Rank origin = kNoRank;  // the rank that found the cause
-  Sequence sequence = 0;  // the operation in which it did, 0 for none
+  Rank origin = kNoRank;  // the rank that found the cause, not the one that passed it on
+  Sequence sequence = 0;  // the operation in which the origin found it; 0: in none
   std::string collective;
   std::string host;
   std::string address;
@@ -37,17 +39,17 @@ struct AbortNotice {
   std::string first_cause;
 };
 
-// Texts are cut so that the whole stays within kMaxControlBodyBytes.
+// Cuts long texts, so that the whole body stays within kMaxControlBodyBytes.
 std::string Encode(const Goodbye& goodbye);
 std::string Encode(const ProgressReport& report);
 std::string Encode(const AbortNotice& notice);
-// Nothing where the bytes are no such body.
+// nullopt if the bytes are not such a body.
 std::optional<Goodbye> DecodeGoodbye(std::string_view body);
 std::optional<ProgressReport> DecodeProgressReport(std::string_view body);
 std::optional<AbortNotice> DecodeAbortNotice(std::string_view body);
 
 AbortNotice NoticeOf(const Error& error, Rank origin);
-// The error as a rank that was told returns it.
+// The error that a rank returns after it has received the notice.
 Error ErrorOf(const AbortNotice& notice, Rank self);
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Whether other processes want this thread's core, learnt from how long a yield takes. What a rank knows of its host's
-// ranks and cores is not all: other jobs run there, containers have quotas, ranks in other network namespaces count as
-// other hosts'.
+// Detects whether other processes want this thread's core, by how long a yield takes. What a rank knows of the ranks
+// and cores of its host is not enough: other jobs run there, containers have quotas, and ranks in other network
+// namespaces count as ranks of other hosts.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ class CpuContentionDetector {
     }
   }
 
-  // Four long yields in a row say so, or more than one in seventeen for a while; a thousand short yields, less than a
-  // millisecond, say the opposite. Interrupts make one yield in a hundred long.
+  // True after four long yields in a row, or if for a while more than one in seventeen was long. False again after a
+  // thousand short yields, which take less than a millisecond. Interrupts alone make one yield in a hundred long.
   bool is_wanted() const { return score_ >= kWantedScore; }
 
  private:

@@ -1,10 +1,11 @@
-// The operation that runs: how it starts on the path that serves it, how it is polled, and what is due at its end.
+// The operation that runs: starts it on its path, polls it, and does what must be done at its end.
 //
-// Operations on memory of devices go by the devices alone, where all ranks share a host and their devices reach each
-// other's memory, or by way of the host's memory, in windows. What a processor must see or do goes by way of the host:
-// results that are compared, wide partials, functions of users.
+// An operation on memory of devices takes one of two ways. If all ranks share a host and their devices reach each
+// other's memory, the devices do it alone. Otherwise the data goes by way of the host, in windows. Operations that need
+// a processor always go by way of the host: their results are compared, or they have wide partials or functions of
+// users.
 //
-// Thread rule: the owner, except where a method says otherwise.
+// Thread rule: the owner, unless a method says otherwise.
 #pragma once
 
 #include <atomic>
@@ -30,13 +31,13 @@
 
 namespace rondo {
 
-// The error of a device under this rank, with the names of both; any other error as it is. `queue`: the way to the
-// device, if there is one.
+// Adds the names of the device and of this rank to an error of this rank's device; returns any other error unchanged.
+// `queue`: this rank's way to the device; null: none.
 Error WithDeviceNamed(const Error& error, const DeviceQueue* queue, const RankNames& names);
 
 class CurrentOperation {
  public:
-  // As CommunicatorOptions has them.
+  // Fields as in CommunicatorOptions.
   struct Options {
     Rank rank = 0;
     int world_size = 1;
@@ -48,28 +49,29 @@ class CurrentOperation {
     std::uint64_t device_window_bytes = 1;
     Logger* logger = nullptr;
   };
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that CurrentOperation needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     RequestChecker& checker;
     const SharedEndpoint& endpoint;
-    const DeviceAccess& device;  // there is one before the first operation on a device is issued
+    const DeviceAccess& device;  // set before the first operation on a device is issued
   };
   CurrentOperation(const Options& options, const Neighbours& neighbours);
-  // Once, before the first operation, with a mover for each rail. `readers`: within those, where lanes may send memory
-  // of devices.
+  // Call it once, before the first operation, with a mover for each rail. `readers`: movers inside those that read
+  // memory of devices; empty if lanes may not send such memory.
   void Open(const EngineOptions& engine, const RailOptions& rails,
             std::vector<std::unique_ptr<UserOperationMover>> movers, std::vector<DeviceReadingMover*> readers);
 
   Runner& runner() { return *runner_; }
   const Runner& runner() const { return *runner_; }
 
-  // ---- its run ----
-  // Begins it; it lives until it has ended. False: not yet, the ranks still join the shared segment.
+  // ---- running ----
+  // Starts an operation; `request` must live until it has ended. False: not yet, ranks are still joining the shared
+  // segment.
   Result<bool> Start(OperationRequest& request);
-  // Whether one has been started and has not ended.
+  // Whether an operation has been started and has not ended.
   bool running() const { return runner_->running() || staging_.running(); }
-  // Or the one that ran last.
+  // The running operation, or the one that ran last.
   const OperationDescriptor& operation() const {
     return staging_.running() ? staging_.operation() : runner_->operation();
   }
@@ -77,37 +79,38 @@ class CurrentOperation {
     if (staging_.running()) [[unlikely]]
       return PollOnDevice();
     if (!runner_->running()) [[unlikely]]
-      return Progress::kComplete;  // it was declined when it started
+      return Progress::kComplete;  // it was declined when it started, so it has ended already
     return runner_->Poll();
   }
-  // After kComplete.
+  // Call it after kComplete.
   void Complete(const OperationRequest& request);
-  // After an error: returns once nothing touches its memory.
+  // Call it after an error: returns once nothing uses the operation's memory any more.
   void Drain();
-  // An error of Start or Poll, with the operation: ranks that are in another one by now name it, too.
+  // Adds the operation to an error of Start or Poll: another rank, which may be in another operation by now, then names
+  // it, too.
   Error InOperation(const Error& found) const;
 
-  // ---- why it waits ----
-  // The ranks still join the shared segment, and an operation waits for it.
+  // ---- what it waits for ----
+  // Whether ranks are still joining the shared segment, and an operation waits for that.
   bool is_joining() const { return !segment_settled_ && segment_ != nullptr; }
   // REQUIRES: is_joining().
   const SharedSegment& segment() const { return *segment_; }
-  // What a function of the user has thrown; null: nothing.
+  // The exception that a function of the user threw, as text; null: none has thrown.
   const std::string* FindUserFailure() const {
     for (const auto& mover : movers_)
       if (mover->failure()) return &*mover->failure();
     return nullptr;
   }
-  // Whether it is on a device, and may wait for that.
+  // Whether an operation on memory of a device runs, which may wait for the device.
   bool is_on_device() const { return staging_.running(); }
-  // What it waits for on this rank's own device; "": for nothing there.
+  // Describes what the operation waits for on this rank's own device; "": nothing.
   std::string LocalWait() const;
 
   // ---- any thread ----
-  // How the last operation on devices went, a line; "": there was none.
+  // Describes how the last operation on devices was done, in one line; "": there was none.
   std::string DescribeDeviceWay() const;
   const StagingWindows& windows() const { return windows_; }
-  // Whether lanes may be given memory of devices.
+  // Whether lanes may send from memory of devices.
   bool may_send_device_memory() const { return !readers_.empty(); }
 
  private:
@@ -116,22 +119,22 @@ class CurrentOperation {
 
   Result<bool> SettleSegment();
   Status SettleAlgorithm(OperationRequest& request) const;
-  // Hands an operation, or a window of one, to the runner; what is to be done when it has run.
+  // Hands an operation, or one window of it, to the runner; End does what must be done after its run.
   Status Begin(const OperationRequest& request);
   void End(const OperationRequest& request);
   Result<OperationBuffers> BuffersOf(const OperationRequest& request);
   static OperationBuffers UserBuffersOf(const OperationRequest& request, bool in_place);
-  // Lives until the next is asked for.
+  // The plan is valid until the next call.
   Result<const Plan*> PlanOf(const OperationRequest& request, bool in_place);
 
   Result<Progress> PollOnDevice();
   Result<Progress> PollStaged();
   void StartOnDevices(const OperationRequest& request);
   bool MayRunOnDevices(const OperationRequest& request) const;
-  // Warns, as soon as it is known, if processes share a GPU by turns.
+  // Logs a warning, as soon as this rank knows it, if processes share a GPU by time slicing.
   void NoteTimeSlicing();
-  // Whether all that this rank brings to an operation is sent from where it is, on the device, and that can be done.
-  // Each rank decides for itself: no peer sees from where bytes come.
+  // Whether lanes may send this rank's whole input directly from the device. Each rank decides this for itself: peers
+  // see no difference.
   Result<bool> MayLeaveInput(const OperationRequest& request);
   void NoteWay(DeviceWay way);
 
@@ -140,19 +143,19 @@ class CurrentOperation {
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
   std::vector<DeviceReadingMover*> readers_;
   std::unique_ptr<Runner> runner_;
-  SharedSegment* segment_ = nullptr;  // the endpoint's, once it was asked for
-  bool segment_settled_ = true;       // there is none, or the runner has it
+  SharedSegment* segment_ = nullptr;  // the endpoint's; null until it was asked for
+  bool segment_settled_ = true;       // there is no segment, or the runner has it
   PlanCache plans_;
   WidePartials wide_partials_;
   const StagingWindows windows_;
   Staging staging_;
-  OnDevices on_devices_ = OnDevices::kUntried;  // the current operation, while staging_ runs
+  OnDevices on_devices_ = OnDevices::kUntried;  // how far the current operation is, while staging_ runs
   std::atomic<bool> is_time_sliced_{false};
-  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // of the last operation on devices
+  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // for the last operation on devices
 };
 
-// kCorrupt: the operation has gathered the checksums of results, and they differ. An operation that the issuing call
-// runs to its end gathers none.
+// kCorrupt: the operation has gathered the checksums of all ranks' results, and they differ. Returns success for all
+// operations that gather no checksums.
 Status CompareResults(const OperationRequest& request);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// A communicator's way to its device: made with the first operation on memory of a device, and then the same one.
+// A communicator's way to its device: made for the first operation on memory of a device, and never replaced.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@ class DeviceAccess {
     seen_.store(queue_.get());
   }
 
-  // ---- the issuer, and the owner once an operation on a device was issued ----
+  // ---- the issuer, and the owner after an operation on a device was issued ----
   DeviceQueue* get() const { return queue_.get(); }  // null: there is none yet
   DeviceQueue* operator->() const { return queue_.get(); }
   DeviceQueue& operator*() const { return *queue_; }
 
   // ---- any thread ----
-  // A thread that ends everything reads it after the failure is known; the issuer looks for a failure after it has set
-  // it. So one of the two releases all streams.
+  // A thread that ends all operations calls this after the failure is visible. The issuer checks for a failure after it
+  // has called Set. So at least one of the two releases all streams.
   DeviceQueue* seen() const { return seen_.load(); }
-  // Launched graphs fail, whether or not a thread drives.
+  // Ends launched graphs after a failure, even if no thread advances operations.
   void EndGraphs() {
     if (DeviceQueue* const queue = seen(); queue != nullptr) queue->EndGraphs();
   }
-  // After a failure, once nothing touches any memory: no stream waits any more.
+  // For after a failure, when nothing uses any memory of operations: no stream waits any more.
   void ReleaseAllStreams() {
     if (DeviceQueue* const queue = seen(); queue != nullptr) queue->LeaveForGood();
   }

@@ -1,7 +1,7 @@
-// How operations on memory of devices are issued, and what they need before: the way to the device, staging memory,
-// registrations of memory that adapters send, and for operations in graphs a program of what the devices do.
+// Issues operations on memory of devices, and prepares what they need: the way to the device, staging memory,
+// registrations of memory that network adapters send, and for operations in graphs a program of the devices' work.
 //
-// Thread rule: the issuer, except where a method says otherwise.
+// Thread rule: the issuer, unless a method says otherwise.
 #pragma once
 
 #include <memory>
@@ -25,14 +25,14 @@
 
 namespace rondo {
 
-// A communicator, as its device operations use it.
+// The communicator, as its device operations use it.
 class OperationIssuer {
  public:
-  // kClosed after Close, the first cause once failed.
+  // kClosed after Close; after a failure its first cause.
   virtual Status MayIssue() = 0;
-  // Puts a request that has all it needs into the queue.
+  // Puts a request that is complete into the queue.
   virtual Result<Sequence> IssueChecked(const OperationRequest& request) = 0;
-  // kNotReady: the operation has not ended until then.
+  // kNotReady: the operation has not ended by the time `until`.
   virtual Status WaitFor(Sequence sequence, TimePoint until) = 0;
 
  protected:
@@ -41,7 +41,7 @@ class OperationIssuer {
 
 class DeviceOperations {
  public:
-  // As CommunicatorOptions has them.
+  // Fields as in CommunicatorOptions.
   struct Options {
     Rank rank = 0;
     int world_size = 1;
@@ -50,7 +50,7 @@ class DeviceOperations {
     std::shared_ptr<Transport> transport = {};
     Logger* logger = nullptr;
   };
-  // The parts of the communicator that they need. All of them outlive them.
+  // The parts of the communicator that DeviceOperations needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const Clock& clock;
@@ -65,15 +65,16 @@ class DeviceOperations {
   };
   DeviceOperations(const Options& options, const Neighbours& neighbours) : options_(options), near_(neighbours) {}
 
-  // A request that was checked. Where the stream is captured: runs it, and puts what the devices do into the graph.
+  // Issues a request that was checked. If its stream is being captured: runs the operation once, and adds the devices'
+  // work to the graph.
   Result<Sequence> Issue(OperationRequest& request);
 
  private:
-  // The way to the device, and whether the memory is its own.
+  // Opens the way to the device if there is none yet, and checks that the memory belongs to that device.
   Status Open(const OperationRequest& request);
   Status Prepare(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
-  // Whether lanes may send the input from where it is.
+  // Whether lanes may send the input directly from the device.
   bool AdaptersKnow(const OperationRequest& request, bool idle);
 
   Result<Sequence> IssueIntoGraph(OperationRequest& request);
@@ -84,7 +85,7 @@ class DeviceOperations {
   const Neighbours near_;
   std::unique_ptr<StagingMemory> staging_memory_;
   std::unique_ptr<DeviceRegistrations> registrations_;
-  DeviceProgram program_;  // of the operation that is captured now
+  DeviceProgram program_;  // of the operation that is being captured
   enum class Staged : std::uint8_t { kUnexplained, kExplained } staged_ = Staged::kUnexplained;
 };
 

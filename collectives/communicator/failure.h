@@ -1,8 +1,8 @@
-// The failure of a communicator: its first cause, how far the communicator has ended for it, and the notices by which
-// the peers learn it, so that all ranks name the same cause.
+// The failure of a communicator: its first cause, how far the communicator has ended because of it, and the notices
+// that the peers get, so that all ranks name the same cause.
 //
-// Thread rule: any thread; transitions name theirs. state() and what is asked by it is one atomic load. No other lock
-// is taken while this one is held, except by FailureListener::OnFailing.
+// Thread rule: any thread; transitions name theirs. state() and the methods that only read it are one atomic load. No
+// other lock is taken while this class's lock is held, except in FailureListener::OnFailing.
 #pragma once
 
 #include <atomic>
@@ -27,12 +27,12 @@
 
 namespace rondo {
 
-// A communicator, as its failure calls it: once, from the thread that has found the first cause.
+// The communicator, as its failure calls it: each method once, on the thread that found the first cause.
 class FailureListener {
  public:
-  // Before any other thread sees the failure, with a lock held.
+  // Called before any other thread can see the failure, with a lock held.
   virtual void OnFailing() = 0;
-  // The peers have been notified.
+  // Called after the peers have been notified.
   virtual void OnFailed() = 0;
 
  protected:
@@ -44,13 +44,13 @@ class Failure {
   enum class State : std::uint8_t {
     kSound,
     kFailed,    // there is a first cause
-    kNotified,  // the peers have been notified of it, as far as they could be
-    kEnding,    // the owner ends all operations
-    kEnded,     // nothing but launched graphs uses the memory of any operation
+    kNotified,  // connected peers have been notified of it, as far as that was possible
+    kEnding,    // the owner is ending all operations
+    kEnded,     // nothing uses the memory of any operation any more, except launched graphs
   };
   enum class Source : std::uint8_t {
     kThisRank,
-    kNotice,  // of a peer
+    kNotice,  // a notice from a peer
   };
 
   // All references outlive it.
@@ -63,12 +63,13 @@ class Failure {
   bool has_ended() const { return state() == State::kEnded; }
 
   // ---- transitions ----
-  // Any thread, for each error that it finds. The first error becomes the cause, and that call notifies the peers
-  // before it returns; every other call returns at once. `reporter`: the rank that found it; nullopt: this one;
-  // kNoRank: one that is not of this group. Without memory for words the communicator fails all the same; peers then
-  // learn it by their lanes, which end.
+  // Any thread may call it with any error that it finds. The first error becomes the cause, and that call notifies the
+  // peers before it returns; every other call returns at once. `reporter`: the rank that found the error; nullopt: this
+  // rank; kNoRank: a rank that is not of this communicator. If there is no memory for the notices, the communicator
+  // fails nevertheless; peers then detect the failure when their lanes end.
   void Begin(Error cause, std::optional<Rank> reporter = std::nullopt, Source source = Source::kThisRank) noexcept;
-  // What `step`() says: whether it has changed anything. Where memory runs out in it, the communicator fails: true.
+  // Returns `step`(), which tells whether it has changed anything. If memory runs out in it, the communicator fails:
+  // true.
   template <typename Step>
   bool Guard(std::string_view doing, Step&& step) {
     try {
@@ -78,8 +79,8 @@ class Failure {
       return true;
     }
   }
-  // What `call`(), a Result or Status, returns to the user. Where memory runs out in it the communicator fails, since
-  // the other ranks count on this one.
+  // Returns `call`(), a Result or Status for the user. If memory runs out in it, the communicator fails, because the
+  // other ranks rely on this one.
   template <typename Call>
   auto GuardCall(std::string_view doing, Call&& call) -> decltype(call()) {
     auto result = OrOutOfMemory(doing, std::forward<Call>(call));
@@ -89,32 +90,34 @@ class Failure {
     Begin(error);
     return rondo::Fail(std::move(error));
   }
-  // The owner, once the peers have been notified. Notifies those that have connected since: they wait for this rank
-  // from now on.
+  // For the owner, after the peers have been notified. Also notifies peers that have connected since then: they would
+  // wait for this rank.
   void BeginEnd();
-  // The owner, after BeginEnd: the cause as `change`(cause) has it, who adds what was known of the operation.
+  // For the owner, after BeginEnd: replaces the cause by `change`(cause), which adds facts about the operation.
   template <typename Change>
   void RefineCause(const Change& change) {
     const MutexLock lock(mutex_);
     cause_ = change(*cause_);
   }
-  // The owner.
+  // For the owner, after all operations have ended.
   void End() { Enter(State::kEnded); }
 
   // ---- notices ----
-  // Sends one to every connected peer that has got none. Does nothing while there is no cause.
+  // Sends a notice to every connected peer that has got none. Does nothing while there is no cause.
   void NotifyPeers();
-  // A peer has sent something that asks for this rank. Sends it a notice if there is a cause; whether there is.
+  // A peer has sent a message that expects something from this rank. If there is a cause, sends that peer a notice and
+  // returns true.
   bool Answer(Rank peer);
-  // Leaves one for peers that connect later than the endpoint ends.
+  // Leaves a notice for peers that connect only after the endpoint has ended.
   void LeaveNotice();
-  // The owner, before the endpoint ends. A connection that was still being made when a notice was sent gets a moment to
-  // carry it. `peers_may_connect`: ranks that are not connected yet may look for this one. They get a moment, too, to
-  // connect and be notified, unless the cause came by a notice: then other ranks know it as well.
+  // For the owner, before the endpoint ends. Waits for a moment until the notices have left the process; a connection
+  // that was still being made when the notice was sent needs that. `peers_may_connect`: ranks that are not connected
+  // yet may look for this one. These also get a moment to connect and to be notified, unless the cause came by a
+  // notice: then other ranks can notify them.
   void FlushNotices(bool peers_may_connect, const GracePeriods& graces, ProgressLock& lock);
 
   // ---- questions ----
-  // nullopt: kSound.
+  // The first cause; nullopt: the communicator has not failed.
   std::optional<Error> cause() const {
     const MutexLock lock(mutex_);
     return cause_;
@@ -125,11 +128,11 @@ class Failure {
   }
 
  private:
-  // Whether this is the first cause.
+  // Returns whether this is the first cause.
   bool Set(const Error& cause, Rank reporter, Source source);
   void Enter(State next);
   void Notify(const Error& error, Rank reporter);
-  // Until when FlushNotices waits for peers that connect; nullopt: it does not.
+  // The time until which FlushNotices waits for peers to connect; nullopt: it does not wait.
   std::optional<TimePoint> WaitForPeersUntil(const GracePeriods& graces) const;
 
   const RankNames& names_;

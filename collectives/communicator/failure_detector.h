@@ -1,5 +1,5 @@
-// Looks for failures while operations are pending: collects the facts, asks Suspicion, and fails the communicator for
-// what it says.
+// Looks for failures while operations are pending: collects the facts, passes them to Suspicion, and fails the
+// communicator if Suspicion returns an error.
 //
 // Thread rule: the owner.
 #pragma once
@@ -23,10 +23,11 @@
 
 namespace rondo {
 
-// A communicator, as its detector calls it.
+// The communicator, as its detector calls it.
 class FailureDetectorListener {
  public:
-  // Of a group: looks for a failure of its parent first, and fails for the cause of that. Whether it did.
+  // For a group: looks for a failure of its parent, and if there is one, fails with the parent's cause. Returns whether
+  // it did.
   virtual bool CheckParentFailure() = 0;
 
  protected:
@@ -35,7 +36,7 @@ class FailureDetectorListener {
 
 class FailureDetector {
  public:
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that the detector needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const SharedEndpoint& endpoint;
@@ -52,18 +53,18 @@ class FailureDetector {
   // `names_rails`: errors say on which rail a peer is late.
   FailureDetector(bool names_rails, const Neighbours& neighbours) : names_rails_(names_rails), near_(neighbours) {}
 
-  // The current operation has just started: what peers have sent before is compared with it.
+  // The current operation has just started: everything that peers sent before must be compared with it.
   void OnStarted() { events_seen_ = 0; }
 
-  // Nothing moves. Whether something was found: an error, or operations that end without one. `waited`: as in
-  // ProgressLoop::DriveUntil.
+  // Call it if nothing moves. Returns whether anything changed: the communicator failed, or operations ended. `waited`:
+  // as in ProgressLoop::DriveUntil.
   bool Check(TimePoint now, Sequence waited);
-  // Something moves: only what is late.
+  // Call it if something moves: checks deadlines only.
   bool CheckDeadlines(TimePoint now, Sequence waited);
-  // When this rank reports that a pending operation is late.
+  // The time at which this rank reports that a pending operation is late.
   TimePoint ReportTime(Sequence sequence);
 
-  // The peers that the current operation is blocked on, or those that have not joined the shared segment yet.
+  // The peers that the current operation is blocked on, and those that have not joined the shared segment yet.
   std::vector<BlockedOn> BlockedPeers() const;
   LateOperation LateAt(const OperationQueue::Operation& operation) const;
 
@@ -72,14 +73,14 @@ class FailureDetector {
   bool CheckPeers();
   bool CheckLanes(TimePoint now);
   bool CheckClock(TimePoint now, Sequence waited);
-  // What peers are compared with; nullopt: no operation runs, nor waits for the shared segment.
+  // The operation with which peers are compared; nullopt: none runs, and none waits for the shared segment.
   std::optional<OwnOperation> OwnNow();
   std::optional<LaneFailure> FindLaneFailure() const;
   void SendProgressReports();
 
   const bool names_rails_;
   const Neighbours near_;
-  std::uint64_t events_seen_ = 0;  // of peer_events
+  std::uint64_t events_seen_ = 0;  // peer_events.count() at the last comparison with peers
 };
 
 }  // namespace rondo

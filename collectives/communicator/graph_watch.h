@@ -1,5 +1,5 @@
-// Fails a communicator when one of its launched graphs has failed. Such a graph runs without any host, so threads that
-// call the communicator look at it.
+// Fails a communicator if one of its launched graphs has failed. No host takes part in a launched graph, so threads
+// that call the communicator check for that.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class GraphWatch {
   GraphWatch(Rank self, Failure& failure, ProgressLock& lock, const GracePeriods& graces)
       : self_(self), failure_(failure), lock_(lock), graces_(graces) {}
 
-  // The issuer, before it captures the first operation. The queue outlives all calls of Check.
+  // For the issuer, before it captures the first operation. The queue must outlive all calls of Check.
   void Watch(DeviceQueue& queue) { queue_.store(&queue, std::memory_order_release); }
-  // Any thread: fails the communicator if a launched graph has waited in vain. Whether it did.
+  // Any thread. Fails the communicator if a launched graph has failed. Returns whether it did.
   bool Check() {
     DeviceQueue* const queue = queue_.load(std::memory_order_acquire);
     return queue != nullptr && !failure_.has_failed() && CheckGraphsOf(*queue);

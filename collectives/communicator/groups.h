@@ -1,4 +1,4 @@
-// Which ranks form a group when a communicator is split, and the groups that were split from it.
+// Which ranks form a group when a communicator is split, and which groups were split from a communicator.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-// What a rank asks for when it splits a communicator. Ranks exchange it as four numbers.
+// A rank's arguments for splitting a communicator. Ranks exchange them as four numbers.
 struct SplitRequest {
   std::int64_t color = 0;  // negative: no group
   std::int64_t key = 0;
@@ -23,15 +23,16 @@ struct SplitRequest {
   std::int64_t first_rail = 0;
 };
 
-// The ranks of the communicator, by rank of the group, that have the color of rank `self`: by (key, rank). kMismatch:
-// one of them asks for other rails. REQUIRES: requests[self].color >= 0; one request for each rank.
+// The members of the group of rank `self`: the ranks of the communicator with the same color, ordered by (key, rank).
+// kMismatch: one of them asks for other rails. REQUIRES: requests[self].color >= 0; one request for each rank.
 Result<std::vector<Rank>> GroupMembers(std::span<const SplitRequest> requests, Rank self);
 
-// The rank in a group of a rank of its parent; kNoRank: it is not in the group, or there is none. Both spans have the
-// ranks of the job, by rank of the parent and of the group.
+// The number that rank `of_parent` has in a group; kNoRank: it is not in the group, or the parent has no such rank.
+// Both spans hold ranks of the job, indexed by rank of the parent and of the group.
 Rank RankInGroup(Rank of_parent, std::span<const Rank> parent, std::span<const Rank> group);
 
-// The groups that were split from a communicator, as long as others keep them. Thread rule: any thread.
+// The groups that were split from a communicator, as long as they exist: this holds weak pointers. Thread rule: any
+// thread.
 template <typename Core>
 class ChildGroups {
  public:
@@ -48,7 +49,7 @@ class ChildGroups {
       if (auto child = weak.lock()) live.push_back(std::move(child));
     return live;
   }
-  // The first of them of which `wanted`(child) holds, asked with the lock held; null: none.
+  // The first child for which `wanted`(child) returns true; null: none. Calls `wanted` with the lock held.
   template <typename Wanted>
   std::shared_ptr<Core> Find(const Wanted& wanted) const {
     const MutexLock lock(mutex_);
@@ -56,7 +57,7 @@ class ChildGroups {
       if (auto child = weak.lock(); child != nullptr && wanted(*child)) return child;
     return nullptr;
   }
-  // The one that was added last; null: it does not live any more, or there was none.
+  // The child that was added last; null: it does not exist any more, or none was added.
   std::shared_ptr<Core> Newest() const {
     const MutexLock lock(mutex_);
     return children_.empty() ? nullptr : children_.back().lock();

@@ -1,5 +1,5 @@
-// Issues the collective operations of a communicator: checks a call, gives it the next number, and puts it into the
-// queue. A short one on the shared segment it runs to its end in the same call.
+// Issues the collectives of a communicator: checks a call, assigns the next sequence number, and puts the operation
+// into the queue. A short operation on the shared segment runs to its end in the same call.
 //
 // Thread rule: the one thread that issues.
 #pragma once
@@ -27,7 +27,7 @@ namespace rondo {
 
 class Issuer final : public OperationIssuer {
  public:
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that the issuer needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const Clock& clock;
@@ -46,14 +46,16 @@ class Issuer final : public OperationIssuer {
   };
   explicit Issuer(const Neighbours& neighbours) : near_(neighbours) {}
 
-  // Checks the request, prepares what memory on devices needs, and issues it; returns its number. If its results are to
-  // be compared, the comparison follows, and the number is the comparison's. `at_once`: runs the operation to its end
-  // in this call if nothing keeps it waiting. kInvalidArgument: a second thread issues. kResource: the queue is full.
-  // After a failure: its first cause. kClosed: after Close.
+  // Checks the request, prepares what operations on memory of devices need, and issues the operation; returns its
+  // sequence number. If the ranks compare its results, the comparison follows, and the number is that of the
+  // comparison. `at_once`: runs the operation to its end in this call if it does not have to wait for long.
+  // kInvalidArgument: two threads issue at the same time. kResource: the queue is full. kClosed: after Close. After a
+  // failure: its first cause.
   Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
-  // Take, and wait for the end.
+  // Takes the request, and waits until the operation has ended.
   Status Run(OperationRequest&& request, const OperationOptions& options);
-  // The error that a call returns which was not issued because of `found`; the goodbye will name the call.
+  // The error for the user of a call that was not issued because of `found`. If that is the user's mistake, this rank's
+  // goodbye will name the call.
   Error WhyRefused(Collective collective, const Error& found);
 
   // ---- OperationIssuer ----
@@ -63,9 +65,9 @@ class Issuer final : public OperationIssuer {
 
  private:
   Result<Sequence> Issue(const OperationRequest& request, bool at_once);
-  // The all_gather that compares the results of `of`, right behind it.
+  // Issues the all_gather that compares the results of `of`, as the next operation.
   void IssueComparison(OperationQueue::Operation& of);
-  // When the operation was issued, and what follows from it.
+  // Sets the operation's times, and reports the operation to the stream guard and to the records.
   void NoteIssue(OperationQueue::Operation& pending);
 
   const Neighbours near_;

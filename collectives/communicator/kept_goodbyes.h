@@ -1,9 +1,10 @@
 // Goodbyes that outlive the processes of their ranks. A communicator that closes while some peers were never connected
-// to it keeps its goodbye here. A rank that later finds no process at a peer's addresses asks here whether the peer has
-// left, before it reports the peer as lost. Like a rebuilder, this is handed in: a communicator knows no stores.
+// to it keeps its goodbye here. A rank that later finds no process at a peer's address asks here whether the peer has
+// left, before it reports the peer as lost. The application passes this in, like a rebuilder: a communicator does not
+// depend on stores.
 //
-// Thread rule: any thread. Every call ends within kKeptGoodbyeLimit, whatever has happened to the place of the
-// goodbyes.
+// Thread rule: any thread. Every call ends within kKeptGoodbyeLimit, even if the place that keeps the goodbyes does not
+// respond.
 #pragma once
 
 #include <chrono>
@@ -23,11 +24,11 @@ class KeptGoodbyes {
  public:
   virtual ~KeptGoodbyes() = default;
 
-  // Where they are, for errors: "tcp://10.0.0.1:29500".
+  // The place that keeps the goodbyes, for errors: "tcp://10.0.0.1:29500".
   virtual std::string Describe() const = 0;
-  // `communicator` is its id (CommunicatorOptions), `rank` a rank of it.
+  // Keeps the goodbye of `rank` in the communicator with the id `communicator` (CommunicatorOptions).
   virtual Status Keep(std::uint64_t communicator, Rank rank, const std::string& goodbye) = 0;
-  // What that rank has kept; nullopt: nothing.
+  // The goodbye that this rank has kept; nullopt: none.
   virtual Result<std::optional<std::string>> Find(std::uint64_t communicator, Rank rank) = 0;
 };
 

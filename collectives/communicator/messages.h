@@ -1,8 +1,8 @@
-// Sends and receives of a communicator: how they get from the threads that issue them to the message engine, and their
-// results back. Unlike collectives they may be issued by any thread, so they are handed over under a lock; a blocking
-// one lives on its caller's stack and allocates nothing.
+// Sends and receives of a communicator: passes them from the threads that issue them to the message engine, and returns
+// their results. Unlike collectives, any thread may issue them, so a lock guards their way to the engine. A blocking
+// call keeps its operation on the caller's stack and allocates nothing.
 //
-// Thread rules stand at each group of methods.
+// Thread rules: see each group of methods.
 #pragma once
 
 #include <atomic>
@@ -32,10 +32,10 @@
 
 namespace rondo {
 
-// One send or receive, as the user calls it.
+// One send or receive, with the user's arguments.
 struct MessageRequest {
   bool sends = false;
-  void* buffer = nullptr;  // of a send: only read
+  void* buffer = nullptr;  // a send only reads it
   std::uint64_t count = 0;
   Rank peer = kNoRank;
   Tag tag = 0;
@@ -47,8 +47,8 @@ class Messages {
  public:
   struct Limits {
     int world_size = 1;
-    Duration timeout{};             // of calls that name none
-    std::uint32_t max_pending = 1;  // submitted and not final
+    Duration timeout{};             // for calls that set none
+    std::uint32_t max_pending = 1;  // operations that were submitted and are not final
   };
   // The parts of the communicator that messages need. All of them outlive the messages.
   struct Neighbours {
@@ -65,7 +65,8 @@ class Messages {
   };
   Messages(const Limits& limits, const Neighbours& neighbours)
       : limits_(limits), near_(neighbours), submissions_(limits.max_pending) {}
-  // Once, before the first call and before anything is advanced. The endpoint outlives all calls of the owner.
+  // Call it once, before the first call and before anything is advanced. The endpoint must outlive all methods of the
+  // owner.
   void Open(const MessageEngineOptions& options, Endpoint& endpoint) {
     engine_ = std::make_unique<MessageEngine>(options, endpoint);
   }
@@ -73,64 +74,67 @@ class Messages {
   // ---- any thread ----
   Status Send(const MessageRequest& request);
   Result<Message> Receive(const MessageRequest& request);
-  // Both at once.
+  // Submits both together, and waits for both.
   Result<Message> SendAndReceive(const MessageRequest& out, const MessageRequest& in);
-  // Submits the call, which another thread may advance.
+  // Submits the call and returns; the progress thread or a waiting thread advances it.
   Result<std::shared_ptr<MessageOperation>> Start(const MessageRequest& request);
-  // kNotReady: it has not ended until then.
+  // kNotReady: it has not ended by the time `until`.
   Status WaitFor(MessageOperation& operation, TimePoint until);
   std::optional<Status> FinalStatus(const MessageOperation& operation) const;
 
   // Refuses all later calls with `error`, because this rank closes. Operations that were submitted before still end;
-  // `receives`: also those that no message has come for. Once given up they stay so, whatever a later call says.
+  // with `receives` kGivenUp, receives that no message has arrived for are ended as well. Later calls cannot undo
+  // kGivenUp.
   void Close(Error error, PostedReceives receives) {
     if (receives == PostedReceives::kGivenUp) receives_in_close_.store(receives);
     submissions_.Close(std::move(error));
   }
 
-  // Whether anything was ever submitted, or a peer has opened a lane of messages.
+  // Whether anything was ever submitted, or a peer has opened its lane of messages.
   bool in_use() const { return submissions_.in_use(); }
-  // Submitted and not final.
+  // The number of operations that were submitted and are not final.
   std::uint32_t pending() const { return submissions_.pending(); }
-  // Something is submitted that the owner has not taken yet.
+  // Whether something was submitted that the owner has not taken yet.
   bool is_waiting() const { return submissions_.is_waiting(); }
   SubmissionQueue& submissions() { return submissions_; }
 
   // ---- the owner ----
-  // Starts what was submitted, polls, publishes what has ended. Whether anything moved. Unless a glance is due, lanes
-  // are looked at only now and then while nothing is pending here.
+  // Starts submitted operations, polls, and publishes results. Returns whether anything moved. While nothing is pending
+  // here, it checks the lanes only now and then, unless `glance_is_due`.
   bool Advance(bool glance_is_due);
-  // Whether messages that were just submitted go out before the endpoint is polled: their peers wait. Not always, for a
-  // rank that sends again and again must poll as well.
+  // Whether messages that were just submitted may be sent before the endpoint is polled, since their peers wait for
+  // them. Now and then it returns false: a rank that sends again and again must poll as well.
   bool MayGoFirst() { return ++starts_ % kStartsPerEndpointPoll != 0; }
-  // Nothing moves. Whether a message has come that is waited for, or will have in the next moment.
+  // Call it if nothing moves. Whether a message that this rank waits for has arrived, or may arrive very soon.
   bool Glance() { return engine_->Glance(); }
-  // Nothing moves. Ends operations that need peers that have left. Whether any ended, or the communicator failed.
+  // Call it if nothing moves. Ends operations that need a peer that has left. Returns whether any ended, or the
+  // communicator failed.
   bool EndDeparted();
-  // The earliest deadline; it may be too early.
+  // The earliest deadline of a pending operation, or a time before that.
   TimePoint next_deadline() const { return engine_->next_deadline(); }
-  // Ends what is late. Whether any operation ended, or the communicator failed.
+  // Ends operations whose deadline has passed. Returns whether any ended, or the communicator failed.
   bool Expire(TimePoint now);
   void ExtendDeadlines(Duration by) { engine_->PutOffDeadlines(by); }
-  // A peer that is needed, and whose lane is broken or ended.
+  // A peer that an operation needs, and whose lane has failed or ended.
   std::optional<MessageEngine::FailedLane> FindLaneFailure() const { return engine_->FindFailedLane(); }
-  // kTimeout: what was started first has not ended within `whose` time. REQUIRES: something is pending.
+  // kTimeout: the oldest pending operation has not ended within the timeout `time`, which is `whose` ("Close's ").
+  // REQUIRES: something is pending.
   Error LateFor(std::string_view whose, Duration time) const { return engine_->LateFor(whose, time); }
-  // Messages that came and that this rank has not received.
+  // The number of messages that arrived and that this rank has not received.
   std::size_t held() const { return engine_->held_messages(); }
-  // Ends all operations with the cause of a failure, and refuses later ones. REQUIRES: the lanes have been revoked.
+  // Ends all operations with `cause`, and refuses later ones. REQUIRES: the lanes have been revoked.
   void FailAll(const Error& cause);
 
  private:
   static constexpr std::uint32_t kStartsPerEndpointPoll = 8;
 
-  // Checks what the call says and completes the operation.
+  // Checks the arguments, and fills in the operation.
   Status Prepare(MessageOperation& operation, const MessageRequest& request) const;
-  // All of them or none.
+  // Submits all of them or none.
   Status Submit(std::initializer_list<MessageOperation*> operations);
-  // Publishes what has ended. Whether anything has.
+  // Publishes the results of operations that have ended. Returns whether there were any.
   bool Settle();
-  // Tells the engine which peers have left.
+  // Passes to the engine which peers have left.
   void NoteGoodbyes();
 
   const Limits limits_;
@@ -139,10 +143,10 @@ class Messages {
   std::atomic<PostedReceives> receives_in_close_{PostedReceives::kStay};
   std::unique_ptr<MessageEngine> engine_;
 
-  // The owner's.
+  // Only the owner uses these.
   std::uint32_t glances_skipped_ = 0;
   std::uint32_t starts_ = 0;
-  std::uint64_t events_seen_ = 0;  // of peer_events
+  std::uint64_t events_seen_ = 0;  // peer_events.count() at the last NoteGoodbyes
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// What a call of a collective may say beside its arguments.
+// Options of one call of a collective, in addition to its arguments.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace rondo {
 
-// Where the buffers of an operation lie; equal on all ranks.
+// The kind of memory that holds the buffers of an operation; must be equal on all ranks.
 enum class MemoryKind : std::uint8_t {
   kHost,
-  kDevice,  // a GPU's (Devices, above)
+  kDevice,  // memory of a GPU (CommunicatorOptions::device)
 };
 
 struct OperationOptions {
   std::optional<Duration> timeout = {};     // nullopt: the communicator's
   std::optional<Algorithm> algorithm = {};  // nullopt: the fastest; must be equal on all ranks
-  double scale = 1.0;                       // of kPremulSum: this rank's factor, applied in the element's type
-  // nullopt: the communicator's; must be equal on all ranks.
+  double scale = 1.0;                       // for kPremulSum: this rank's factor, applied in the element's type
+  // For each of these, nullopt: the communicator's. They must be equal on all ranks.
   std::optional<bool> reproducible = {};
   std::optional<bool> wide_partials = {};
   std::optional<bool> compare_results = {};
-  MemoryKind memory = MemoryKind::kHost;  // of all its buffers
-  DeviceStream stream = nullptr;          // of kDevice: where the operation has its place
-  // Whether what is put on the stream after the call waits for the operation; else who wants its result waits for the
-  // Work. A stream that waits needs the host, and so what the driver does on a thread of this process while it waits
-  // itself for that stream, as when it loads a kernel, perhaps ends only when the operation has failed at its timeout
-  // (docs/GOTCHAS.md). Captured operations wait.
+  MemoryKind memory = MemoryKind::kHost;  // the kind of all its buffers
+  DeviceStream stream = nullptr;          // for kDevice: the stream on which the operation takes its place
+  // Whether later work of the stream waits for the operation; if not, the user waits for the Work before using the
+  // result. Such a stream can go on only if the host works on the operation. So a call of the driver that waits for
+  // that stream, as loading a kernel may, can block until the operation has failed at its timeout (docs/GOTCHAS.md). If
+  // the operation is captured, the stream waits in any case.
   bool stream_waits = true;
 };
 

@@ -1,7 +1,7 @@
-// Advances the operations of a communicator: starts the next collective, polls it and completes it, advances messages,
-// and ends all of them after a failure. progress.h decides which thread does so, and how threads wait meanwhile.
+// Advances the operations of a communicator: starts the next collective, polls and completes it, advances messages, and
+// ends all operations after a failure. progress.h decides which thread does so, and how threads wait meanwhile.
 //
-// Thread rules stand at each group of methods.
+// Thread rules: see each group of methods.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@
 
 namespace rondo {
 
-// A communicator, as its OperationProgress calls it.
+// The communicator, as its OperationProgress calls it.
 class OperationProgressListener {
  public:
-  // After a failure every operation has ended, and all who wait have been told. By the owner, once.
+  // Called by the owner, once, after a failure: every operation has ended, and all waiting threads have been notified.
   virtual void OnEnded() noexcept = 0;
 
  protected:
@@ -42,7 +42,7 @@ class OperationProgressListener {
 
 class OperationProgress final : public ProgressSource {
  public:
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that OperationProgress needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const SharedEndpoint& endpoint;
@@ -63,28 +63,28 @@ class OperationProgress final : public ProgressSource {
   explicit OperationProgress(const Neighbours& neighbours) : near_(neighbours) {}
 
   // ---- any thread ----
-  // kNotReady: the operation has not ended until then. Otherwise its final status.
+  // Waits until the operation has ended, and returns its final status. kNotReady: it has not ended by the time `until`.
   Status WaitFor(Sequence sequence, TimePoint until);
-  // nullopt: the operation has not ended.
+  // The final status of the operation; nullopt: it has not ended.
   std::optional<Status> FinalStatus(Sequence sequence) const;
-  // Calls `done` with the final status of `message`; if that is null, of the collective with that number.
+  // Calls `done` with the final status of `message`, or, if that is null, of the collective `sequence`.
   void Then(Sequence sequence, std::shared_ptr<MessageOperation> message, std::function<void(const Status&)> done);
-  // Advances everything once, unless another thread is about it. Whether anything moved.
+  // Advances everything once, unless another thread does so at the moment. Returns whether anything moved.
   bool ProgressOnce();
 
-  // ---- the issuer, which is the owner as well ----
-  // Whether a call may run this operation to its end: it is short, nothing else is under way, and no rank must join
-  // first. Now and then it says no, so that the endpoint is polled.
+  // ---- the issuer, if it is also the owner ----
+  // Returns whether the issuing call may run this operation to its end: the operation is short, no other one is
+  // pending, and the shared segment is ready. Now and then it returns false, so that the endpoint is polled.
   bool MayRunAtOnce(const OperationRequest& request);
-  // Begins the operation that was issued last, a short one on the shared segment, and goes on with it for a moment.
-  // Whether it has ended. REQUIRES: MayRunAtOnce before it was issued.
+  // Starts the operation that was issued last, a short one on the shared segment, and polls it for a moment. Returns
+  // whether it has ended. REQUIRES: MayRunAtOnce returned true before the operation was issued.
   bool RunAtOnce();
 
   // ---- the owner ----
-  // After a failure: ends all operations. When it returns, nothing but launched graphs uses the memory of any.
+  // After a failure: ends all operations. When it returns, nothing uses their memory any more, except launched graphs.
   void EndAfterFailure() noexcept;
 
-  // ---- ProgressSource, with its thread rules ----
+  // ---- ProgressSource; its thread rules apply ----
   Advanced Advance() override;
   bool Glance() override;
   bool CheckWhileBlocked(TimePoint now, Sequence waited) override;
@@ -103,7 +103,7 @@ class OperationProgress final : public ProgressSource {
 
  private:
   bool AdvanceOperations();
-  // Starts the current operation. False: not yet.
+  // Starts the current operation. False: not yet, because ranks are still joining the shared segment.
   Result<bool> StartNext();
   bool StartAndPoll();
 

@@ -1,4 +1,4 @@
-// The collectives that were issued on a communicator and have not ended: a ring by sequence number.
+// The collectives of a communicator that were issued and have not ended: a ring indexed by sequence number.
 //
 //   issuer                                        owner
 //   OperationQueue::Issuer issuer(queue)          while (queue.HasCurrent()) {
@@ -29,22 +29,22 @@ class OperationQueue {
  public:
   struct Operation {
     OperationRequest request;
-    TimePoint issued;    // neither time is set for an operation that ends in the call that issues it
-    TimePoint deadline;  // the owner's, once issued: it may be extended
+    TimePoint issued;    // not set, like `deadline`, for an operation that ends in the call that issues it
+    TimePoint deadline;  // only the owner uses it once the operation is issued, and may extend it
   };
 
-  // At most `max_pending` operations are pending.
+  // `max_pending`: the largest number of pending operations.
   OperationQueue(Rank rank, int world_size, std::uint32_t max_pending);
 
   // ---- any thread ----
   Sequence issued() const { return issued_.load(); }
   Sequence completed() const { return completed_.load(); }
   bool HasPending() const { return issued() > completed(); }
-  // Slots of the ring: a power of two.
+  // The number of slots of the ring: a power of two.
   std::size_t capacity() const { return mask_ + 1; }
 
   // ---- the issuer ----
-  // Makes its thread the issuer, unless another thread is; false then.
+  // Makes the calling thread the issuer. Converts to false if another thread is the issuer at the moment.
   class Issuer {
    public:
     explicit Issuer(OperationQueue& queue) : queue_(queue.is_issuing_.exchange(true) ? nullptr : &queue) {}
@@ -59,18 +59,18 @@ class OperationQueue {
     OperationQueue* const queue_;
   };
 
-  // Copies the request into the slot of the next sequence number, with its counts, which stay until the operation has
-  // ended. Takes two slots where the request compares results. kResource: too many operations are pending. The owner
-  // does not see the operation before Publish; without that, the next Reserve takes the same slot.
+  // Copies the request and its counts into the slot of the next sequence number; the copy stays until the operation has
+  // ended. Takes two slots if the request compares results. kResource: too many operations are pending. The owner does
+  // not see the operation before Publish; without Publish, the next Reserve takes the same slot.
   Result<Operation*> Reserve(const OperationRequest& request);
-  // Where the checksums of the results of `operation`, just reserved, are compared. It stays until the operation after
-  // it has ended, whose slot is At(comparison.sequence).
+  // Returns the place for the checksums by which the ranks compare the results of `operation`, which was just reserved.
+  // The place stays until the next operation, the comparison itself, has ended; its slot is At(comparison.sequence).
   ResultComparison& Compare(Operation& operation);
   Operation& At(Sequence sequence) { return slots_[(sequence - 1) & mask_]; }
-  // Everything up to `last` is issued. Sequentially consistent: the issuer looks at the progress lock next, and an
-  // owner that falls asleep looks here after it has given up the lock.
+  // Issues all operations up to `last`. Sequentially consistent: the issuer reads the progress lock next, and an owner
+  // that falls asleep reads issued() after it has given up the lock. So one of the two sees the other's write.
   void Publish(Sequence last) { issued_.store(last); }
-  // The same by an issuer that is the owner, too: it will look itself.
+  // The same for an issuer that is also the owner: no other thread has to notice the operation.
   void PublishAsOwner(Sequence last) { issued_.store(last, std::memory_order_release); }
 
   // ---- the owner ----
@@ -78,27 +78,28 @@ class OperationQueue {
   Sequence current() const { return completed_.load(std::memory_order_relaxed) + 1; }
   bool HasCurrent() const { return current() <= issued_.load(std::memory_order_acquire); }
   Operation& Current() { return At(current()); }
-  // Sequentially consistent: a thread that parks looks at its operation after it has announced that it parks.
+  // Completes the current operation. Sequentially consistent: a thread that parks announces this first, and then reads
+  // completed().
   void Complete() { completed_.store(current()); }
-  // The same, of an operation that no other thread can wait for yet.
+  // The same for an operation that no other thread can wait for yet.
   void CompleteUnawaited() { completed_.store(current(), std::memory_order_release); }
-  // The operation that ended last; with sequence 0: none has.
+  // The descriptor of the operation that ended last; with sequence 0 if none has ended.
   OperationDescriptor LastCompleted() {
     const Sequence last = completed_.load();
     return last > 0 ? At(last).request.descriptor : OperationDescriptor{};
   }
-  // The pending operations get this much more time.
+  // Gives all pending operations this much more time.
   void ExtendDeadlines(Duration by);
 
  private:
   // The counts of a varying operation.
   struct KeptCounts {
-    Sequence sequence = 0;  // of the operation that was given them last
+    Sequence sequence = 0;  // the last operation that used this entry
     std::vector<std::uint64_t> begins, sent, received;
     BlockCounts counts;
   };
   const BlockCounts* KeepCounts(const OperationRequest& request, Sequence sequence);
-  // One that no pending operation uses; `kept` never shrinks, because the owner holds pointers into it.
+  // Returns an entry that no pending operation uses. `kept` never shrinks, because the owner holds pointers into it.
   template <typename Kept>
   Kept& Unused(std::deque<Kept>& kept) const;
 
@@ -110,7 +111,7 @@ class OperationQueue {
   std::atomic<Sequence> issued_{0};
   std::atomic<Sequence> completed_{0};
   std::atomic<bool> is_issuing_{false};
-  // The issuer's; the owner uses what its operations point to.
+  // Only the issuer changes these; the owner reads the entries to which its operations point.
   std::deque<KeptCounts> counts_;
   std::deque<ResultComparison> comparisons_;
 };

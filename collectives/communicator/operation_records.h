@@ -1,10 +1,10 @@
 // Passes a communicator's operations to the flight recorder while they run.
 //
-// No clock is read for a record of an operation that takes no longer than that: then the last look at the clock serves,
-// which the owner took within the last few polls; and for an operation that ends in the call that issues it a coarse
-// clock, once.
+// Reading a clock takes as long as a short operation. So a short operation is recorded with the time at which the owner
+// last read the clock, a few polls ago. An operation that ends in the call that issues it is recorded with one read of
+// a coarse clock.
 //
-// Thread rules: OnIssued the issuer, OnMessageIssued any thread, all else the owner.
+// Thread rules: OnIssued the issuer, OnMessageIssued any thread, all other methods the owner.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace rondo {
 
-// As the flight recorder takes it.
+// The request as the flight recorder takes it.
 inline CollectiveCall CallOf(const OperationRequest& request) {
   const OperationDescriptor& d = request.descriptor;
   return {.sequence = d.sequence,
@@ -43,9 +43,9 @@ class OperationRecords final : public MessageObserver {
  public:
   // All references outlive it.
   OperationRecords(OperationQueue& queue, ProgressLoop& progress) : queue_(queue), progress_(progress) {}
-  // Before the first operation; otherwise nothing is recorded.
+  // Call it before the first operation. If it is never called, nothing is recorded.
   void Start(std::unique_ptr<FlightRecorder> recorder) { recorder_ = std::move(recorder); }
-  // Null: nothing is recorded.
+  // null: nothing is recorded.
   const FlightRecorder* recorder() const { return recorder_.get(); }
   bool is_on() const { return recorder_ != nullptr; }
 
@@ -60,15 +60,15 @@ class OperationRecords final : public MessageObserver {
   void OnRanAtOnce(const OperationRequest& request, const Clock& clock) {
     if (recorder_ != nullptr) recorder_->RanAtOnce(CallOf(request), clock.CoarseNow());
   }
-  // The current operation has just started, or is about to complete. `looked`: the clock was read a moment ago;
-  // otherwise these read it, unless that would take as long as the operation does.
+  // Call them when the current operation has just started, or is about to complete. `looked`: the clock was read a
+  // moment ago. Otherwise they read it, unless the operation is so short that this would take as long.
   void OnStart(bool looked);
   void OnEnd(bool looked);
-  // The clock was read, and nothing has moved since the current operation started.
+  // The clock was read, and nothing has moved since the current operation started: its time of start becomes exact.
   void OnWaiting() {
     if (start_is_coarse_) MeasureStart();
   }
-  // Every issued operation has failed. `is_running`: the current operation was running when `cause` occurred.
+  // All issued operations have failed. `is_running`: the current operation was running when `cause` occurred.
   void OnFailure(const Error& cause, bool is_running);
 
   // ---- messages ----
@@ -81,8 +81,8 @@ class OperationRecords final : public MessageObserver {
 
   OperationQueue& queue_;
   ProgressLoop& progress_;
-  std::unique_ptr<FlightRecorder> recorder_;  // which thread may ask what of it is its own to say
-  bool start_is_coarse_ = false;              // of the current operation, as it is recorded
+  std::unique_ptr<FlightRecorder> recorder_;  // its own header says which thread may call what
+  bool start_is_coarse_ = false;              // the recorded start of the current operation is not exact
 };
 
 }  // namespace rondo

@@ -15,7 +15,8 @@
 
 namespace rondo {
 
-// The message of an error of a group whose first cause is its parent's, in the parent's words.
+// The message of an error of a group whose first cause is an error of its parent; the first cause has the parent's
+// text.
 inline constexpr std::string_view kParentFailed =
     "what this group was split from failed before its first operation ended";
 
@@ -23,7 +24,7 @@ inline Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
 }
 
-// `refused`: the call that rank `who` refused before it closed; "": none.
+// `refused`: the call that rank `who` refused before it closed; "": it refused none.
 inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in,
                          std::string_view refused) {
   if (!refused.empty())
@@ -38,8 +39,8 @@ inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, 
       who);
 }
 
-// The error as rank `self` returns it, whose operation it has ended; null: none was running. `blocked`: the steps of
-// that operation.
+// Returns the error as rank `self` reports it, with the operation that the error has ended; null: none was running.
+// `blocked`: the blocked steps of that operation.
 Error WithOperation(const Error& error, Rank self, const OperationDescriptor* operation,
                     const std::vector<BlockedStep>& blocked);
 

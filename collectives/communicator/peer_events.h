@@ -1,7 +1,7 @@
-// What peers send on their control connections, and what becomes of them: each event goes to whom it concerns.
+// Handles control messages of peers and losses of peers: passes each event to the class that needs it.
 //
-// Thread rules: what a PeerObserver does the threads of the transport, one at a time; AskForKeptGoodbyes the owner;
-// count() any thread.
+// Thread rules: threads of the transport call the methods of PeerObserver, one at a time; AskForKeptGoodbyes is for the
+// owner; any thread may call count().
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@
 
 namespace rondo {
 
-// A communicator, as PeerEvents calls it. Any thread.
+// The communicator, as PeerEvents calls it. Any thread.
 class PeerEventListener {
  public:
-  // Something has arrived that the owner should look at, wherever it waits.
+  // Wakes the owner, because something has arrived that it must look at.
   virtual void WakeOwner() = 0;
-  // Of a group: fails it for the cause of its parent, if that has failed and nothing shows yet that all ranks have the
-  // group. Whether it did.
+  // For a group: if its parent has failed, and nothing shows yet that all ranks have made the group, fails the group
+  // with the parent's cause. Returns whether it did.
   virtual bool AdoptParentFailure() = 0;
-  // Whether it is a group, and nothing shows yet that all ranks have it.
+  // Whether this is a group, and nothing shows yet that all ranks have made it.
   virtual bool IsNewGroup() const = 0;
 
  protected:
@@ -37,8 +37,8 @@ class PeerEventListener {
 
 class PeerEvents final : public PeerObserver {
  public:
-  // All references outlive it. `communicator`: its id (CommunicatorOptions); no kept goodbyes: a peer that ended before
-  // it was connected is lost.
+  // All references outlive it. `communicator`: its id (CommunicatorOptions). `kept`: if null, a peer that ended before
+  // it was connected counts as lost.
   PeerEvents(std::uint64_t communicator, const RankNames& names, Peers& peers, Failure& failure,
              SubmissionQueue& submissions, std::shared_ptr<KeptGoodbyes> kept, const Clock& clock,
              PeerEventListener& listener)
@@ -56,11 +56,11 @@ class PeerEvents final : public PeerObserver {
   void OnPeerEndedBefore(Rank peer, Error error) override;
   void OnTransportFailed(const Error& error) override { failure_.Begin(error); }
 
-  // How many goodbyes and progress reports have arrived, each of which may concern the running operation.
+  // The number of goodbyes and progress reports that have arrived; each of them may matter to the running operation.
   std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Asks the kept goodbyes for peers that had ended before they were connected, and blocks for it. Whether there were
-  // any.
+  // Looks for the kept goodbyes of peers that ended before they were connected. Blocks until the answers are there.
+  // Returns whether there were such peers.
   bool AskForKeptGoodbyes();
 
  private:

@@ -1,6 +1,6 @@
-// What a communicator knows of each of its peers, and what it has sent them.
+// What a communicator knows of each of its peers, and what it has sent to them.
 //
-// Thread rule: any thread. The lock is a leaf: nothing else is called while it is held, but for ForEachDeparted.
+// Thread rule: any thread. The lock is a leaf: no other code is called while it is held, except by ForEachDeparted.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,12 @@
 namespace rondo {
 
 struct Peer {
-  PeerView view = {};         // what it has sent
-  bool goodbye_sent = false;  // by this rank
-  bool is_notified = false;   // of this rank's failure, by this rank
-  bool has_failed = false;    // it sent a notice of failure; if its connection then ends, it need not be dead
-  bool is_lost = false;       // its connection ended without a goodbye, and it has not failed before
+  PeerView view = {};         // what the peer has sent
+  bool goodbye_sent = false;  // this rank has sent it a goodbye
+  bool is_notified = false;   // this rank has sent it a notice of its own failure
+  bool has_failed =
+      false;  // it has sent a notice of failure; if its connection then ends, that does not mean that it died
+  bool is_lost = false;  // its connection ended without a goodbye, and it had not sent a notice of failure
 };
 
 class Peers {
@@ -32,25 +33,25 @@ class Peers {
   Peers(Rank self, int world_size) : self_(self), peers_(static_cast<std::size_t>(world_size)) {}
 
   // ---- what peers send ----
-  void OnReceived(Rank from, TimePoint now);  // anything
+  void OnReceived(Rank from, TimePoint now);  // any control message
   void OnReport(Rank from, const ProgressReport& report);
   void OnGoodbye(Rank from, Goodbye goodbye);
   void OnFailureNotice(Rank from);
-  // The process of the peer has ended.
+  // The connection of the peer ended as it does if its process ends.
   void OnLost(Rank peer);
-  // The peer had ended before a connection with it was made: whether it has left is to be found out.
+  // The peer had ended before a connection with it was made. Whether it had left is not known yet.
   void OnEndedBefore(Rank peer, Error error);
-  // Those peers, each once.
+  // Returns those peers, each once.
   std::vector<std::pair<Rank, Error>> TakeEndedBefore();
   bool has_ended_before() const { return has_ended_before_.load(std::memory_order_acquire); }
-  // A peer is out of reach that may only have given up this communicator. Only the first such error is kept, and stays
-  // where it is. Whether it is this one.
+  // A peer cannot be reached, perhaps because it has only given up this communicator. Keeps only the first such error;
+  // its address then stays valid. Returns whether it kept this one.
   bool KeepEarlyLoss(Error error);
   const Error* early_loss() const { return has_early_loss_.load(std::memory_order_acquire) ? &*early_loss_ : nullptr; }
 
   // ---- what this rank sends ----
-  // Calls `send`(rank), without the lock, for all of `to` that nothing was sent of what `sent` notes; true: it is sent
-  // now. Whether it was true of any.
+  // Calls `send`(rank), without the lock, for each rank of `to` whose flag `sent` is not set yet, and sets the flag if
+  // `send` returns true. Returns whether any `send` did.
   template <typename Send>
   bool SendOnce(bool Peer::*sent, std::span<const Rank> to, const Send& send) {
     bool any = false;
@@ -71,27 +72,28 @@ class Peers {
 
   // ---- questions ----
   PeerView ViewOf(Rank peer) const;
-  // What `judge`(peer, view), called without the lock, says of the first peer of which it says anything.
+  // Calls `judge`(peer, view) for each peer, without the lock, until one call returns an error; returns that error.
   template <typename Judge>
   std::optional<Error> FirstError(const Judge& judge) const {
     for (std::size_t peer = 0; peer < peers_.size(); ++peer)
       if (std::optional<Error> found = judge(static_cast<Rank>(peer), ViewOf(static_cast<Rank>(peer)))) return found;
     return std::nullopt;
   }
-  // Calls `departed`(rank), with the lock, for every peer that has said goodbye.
+  // Calls `departed`(rank), with the lock held, for every peer that has sent a goodbye.
   template <typename Departed>
   void ForEachDeparted(const Departed& departed) const {
     const std::lock_guard lock(mutex_);
     for (std::size_t peer = 0; peer < peers_.size(); ++peer)
       if (peers_[peer].view.goodbye) departed(static_cast<Rank>(peer));
   }
-  // Of the `connected` peers, and of those that this rank sent a goodbye to, who may be connected no more, all from
-  // which no goodbye has arrived. Ascending.
+  // The ranks from which no goodbye has arrived, ascending, among the `connected` peers and the peers to which this
+  // rank has sent a goodbye. The latter may no longer be connected.
   std::vector<Rank> WithoutGoodbye(std::vector<Rank> connected) const;
-  // Whether there is a peer that may connect to this rank, or look for it, after this rank has closed: no goodbye has
-  // gone to it, and none has come from it.
+  // Whether some peer may still connect to this rank, or look for its goodbye, after this rank has closed: one to which
+  // this rank has sent no goodbye, and from which none has arrived.
   bool HasUnreached() const;
-  // Whether a peer is left that this rank has not notified of its failure, and that may still want to know.
+  // Whether there is a peer that this rank has not notified of its failure, and that may still need the notice: it has
+  // not failed, is not lost, and has not left.
   bool HasUnnotified() const;
   std::vector<Rank> Lost() const;  // ascending
 
@@ -100,8 +102,8 @@ class Peers {
   const Peer& At(Rank peer) const { return peers_[static_cast<std::size_t>(peer)]; }
 
   const Rank self_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::vector<Peer> peers_;   // by rank; their number is constant
+  mutable std::mutex mutex_;  // guards the following fields
+  std::vector<Peer> peers_;   // indexed by rank; the size is constant
   std::vector<std::pair<Rank, Error>> ended_before_;
   std::atomic<bool> has_ended_before_{false};
   std::optional<Error> early_loss_;

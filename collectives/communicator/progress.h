@@ -1,11 +1,12 @@
-// Who advances the pending operations of a communicator, and how a thread waits for one of them.
+// Decides which thread advances the pending operations of a communicator, and how a thread waits for one of them.
 //
-// A thread that waits advances everything itself, first spinning, then yielding, then asleep in the kernel. A progress
-// thread advances what no thread waits for. One thread at a time is the owner: the one that holds the progress lock.
+// A waiting thread advances all operations itself: first it spins, then it yields, then it sleeps in the kernel. A
+// progress thread advances operations that no thread waits for. One thread at a time is the owner: it holds the
+// progress lock.
 //
-// Thread rules: Advance... and what a ProgressSource does for the owner need the progress lock; all other methods may
-// be called by any thread. What is advanced is behind ProgressSource, so tests/communicator/progress_test.cc has it all
-// on a clock that it moves.
+// Thread rules: the methods under "the owner", and those of a ProgressSource except its last group, need the progress
+// lock. Any thread may call all other methods. The operations are behind the interface ProgressSource, so that
+// tests/communicator/progress_test.cc can test a ProgressLoop on a clock that the test moves.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@
 
 namespace rondo {
 
-// What a thread waits for. A reference to a callable that outlives the call it is handed to; never allocates.
+// What a thread waits for: a reference to a callable, which must outlive the call that gets it. Never allocates.
 class Condition {
  public:
   template <typename F>
@@ -38,48 +39,49 @@ class Condition {
   bool (*call_)(const void*);
 };
 
-// The pending operations, as a ProgressLoop sees them. Only the owner calls these methods, except the last group.
+// The pending operations, as a ProgressLoop uses them. Only the owner calls these methods, except the last group.
 class ProgressSource {
  public:
   struct Advanced {
-    Sequence issued = 0;  // operations that were issued before it began
+    Sequence issued = 0;  // number of operations issued before this Advance began
     bool moved = false;
-    AwaitedRanks awaited = AwaitedRanks::kUnknown;  // if nothing moved
+    AwaitedRanks awaited = AwaitedRanks::kUnknown;  // only set if nothing moved
   };
   enum class BeforeSleep : std::uint8_t {
     kSleep,  // nothing moved
     kAgain,  // something moved
-    kYield,  // something moves that would not wake a sleeper
+    kYield,  // something moves, but its end would not wake a sleeping thread
   };
 
-  // Moves every operation as far as it goes now.
+  // Advances every operation as far as possible without waiting.
   virtual Advanced Advance() = 0;
-  // Nothing has moved. Whether something could move in the next moment; takes less time than reading a clock.
+  // Called if nothing has moved. Returns whether something may move very soon; takes less time than reading a clock.
   virtual bool Glance() = 0;
-  // Nothing has moved. Looks for failures and deadlines; true if it found one. `waited`: as in DriveUntil.
+  // Called if nothing has moved. Looks for failures and passed deadlines; true if it found one. `waited`: as in
+  // DriveUntil.
   virtual bool CheckWhileBlocked(TimePoint now, Sequence waited) = 0;
-  // Something moves all the time.
+  // Called now and then while something moves all the time. Looks for passed deadlines only.
   virtual void CheckWhileMoving(TimePoint now, Sequence waited) = 0;
-  // The process did not run for so long.
+  // Called if the process did not run for the time `pause`.
   virtual void OnPause(Duration pause) = 0;
-  // The thread is about to sleep: the last look at what Advance looks at only now and then.
+  // Called before the thread sleeps: checks the sources that Advance checks only now and then.
   virtual BeforeSleep PrepareToSleep() = 0;
-  // From Arm to Disarm the endpoint wakes a sleeper. Arm looks again: whether there is something already.
+  // From Arm to Disarm the endpoint wakes a sleeping thread. Arm returns true if there already is something to do.
   virtual bool Arm() = 0;
   virtual void Disarm() = 0;
-  // When a sleeper should look, though nothing has woken it.
+  // The time at which a sleeping thread must check again, even if nothing has woken it.
   virtual TimePoint WakeTime(TimePoint now) = 0;
 
   // ---- any thread ----
   virtual void Sleep(int kick_fd, TimePoint until) = 0;
-  // Whether anything was submitted that an Advance with this `issued` did not see.
+  // Returns whether anything was submitted that the Advance which returned this `issued` did not see.
   virtual bool HasWorkSince(Sequence issued) const = 0;
   virtual Sequence issued() const = 0;
-  // Whether what was issued up to `last` has ended, and all else that was submitted.
+  // Returns whether all operations up to `last`, and all submitted messages, have ended.
   virtual bool HasEnded(Sequence last) const = 0;
-  // Whether anything is pending.
+  // Returns whether anything is pending.
   virtual bool HasWork() const = 0;
-  // Calls the callbacks that are due, if there are any. The caller does not hold the progress lock.
+  // Calls the user callbacks that are due. The caller must not hold the progress lock.
   virtual void RunCallbacks() = 0;
 
  protected:
@@ -88,17 +90,17 @@ class ProgressSource {
 
 struct ProgressOptions {
   WaitPolicy policy;
-  WaitPolicy shared_core_policy;  // while others are found to want the core
-  bool has_thread = true;         // a progress thread, made when it is first needed
-  // The owner reads the clock more often than this. A longer time between two reads means that the process did not run
-  // (Waiter::SeesPauses).
+  WaitPolicy shared_core_policy;  // used while other threads or processes compete for the core
+  bool has_thread = true;         // whether there is a progress thread; it is made when it is first needed
+  // The owner reads the clock more often than this. A longer time between two reads means that the process did not run.
+  // Only used with a waiter that detects pauses (Waiter::SeesPauses).
   Duration pause = std::chrono::seconds(1);
   Duration heartbeat_interval = std::chrono::milliseconds(100);
 };
 
 class ProgressLoop {
  public:
-  // All references outlive it. The source is first used by the first thread that enters.
+  // All references outlive the loop. The loop first uses `source` when a thread first becomes the owner.
   ProgressLoop(const ProgressOptions& options, ProgressSource& source, const Callbacks& callbacks, const Clock& clock,
                Waiter& waiter);
   ~ProgressLoop();
@@ -108,54 +110,54 @@ class ProgressLoop {
   const WaitPolicy& policy() const { return options_.policy; }
 
   // ---- waiting ----
-  // Waits until `ready()`, which gives true, or until `until`, which gives false. Meanwhile this thread advances all
-  // operations; or it parks while another thread does that. Then `ready` is called with a lock held, and must change
-  // nothing. `waited`: the operation whose end this thread waits for; 0: none. The owner calls `step` after each
-  // Advance.
+  // Waits until `ready()` holds, then returns true, or until the time `until`, then returns false. Meanwhile this
+  // thread advances all operations; while another thread does so, this thread parks. A parked thread calls `ready` with
+  // a lock held, so `ready` must change nothing. `waited`: the operation whose end this thread waits for; 0: none. The
+  // owner calls `step` after each Advance.
   static constexpr auto kNoStep = [] { return false; };
   bool DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
 
   // ---- ownership ----
   ProgressLock& lock() RONDO_RETURNS_LOCK(lock_) { return lock_; }
   const ProgressLock& lock() const RONDO_RETURNS_LOCK(lock_) { return lock_; }
-  // Becomes the owner; waits until the present owner leaves.
+  // Becomes the owner; waits until the present owner has released the lock.
   void Enter() RONDO_ACQUIRES(lock_);
-  // As lock().Leave, with work for the progress thread if there is any.
+  // As lock().Leave; notifies the progress thread only if work is left.
   void Leave() RONDO_RELEASES(lock_) { lock_.Leave(source_.HasWork()); }
 
   // ---- the progress thread ----
-  // Tells the progress thread of new work, because perhaps no other thread waits for that work and so advances it.
-  // Makes the thread if there is none; kResource or kOutOfMemory if it cannot be made.
+  // Notifies the progress thread of new work, which otherwise is advanced only if a thread waits for it. Makes the
+  // progress thread if there is none; kResource or kOutOfMemory if it cannot be made. Does nothing without has_thread.
   Status CallThread();
-  // Ends it, at once. Afterwards there is none.
+  // Ends the progress thread without waiting for pending operations. Afterwards there is none.
   void StopThread();
   bool has_thread() const { return thread_.joinable(); }
 
   // ---- the owner ----
-  // Reads the clock. last_look() is the time of the last read by any thread.
+  // Reads the clock. last_look() is the time of the last read that was noted here.
   TimePoint Look() {
     looked_ = true;
     return last_look_ = clock_.Now();
   }
   TimePoint last_look() const { return last_look_; }
-  // A time that another thread has read.
+  // Notes that another thread has read the clock at time `at`.
   void OnLook(TimePoint at) {
     if (at > last_look_) last_look_ = at;
   }
   void Disarm();
   bool is_armed() const { return armed_; }
-  // The endpoint that would wake a sleeper is destroyed.
+  // Must be called when the endpoint is destroyed: from then on there is nothing to disarm.
   void ForgetArmed() { armed_ = false; }
-  // Whether a thread polls before it gives its core away.
+  // Whether a waiting thread polls for a while before it gives its core away.
   bool spins() const { return options_.policy.spin > Duration::zero() && !contention_.is_wanted(); }
 
  private:
-  // Gives up the lock in every way out.
+  // Advances operations until `ready`, or `until`. The lock is released on every return.
   void Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) RONDO_RELEASES(lock_);
   WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();
   void RunThread();
-  // Returns when no thread has waited for a while.
+  // Keeps the progress thread idle while other threads wait often. Returns when none has begun to wait for a while.
   void StandBack();
 
   const ProgressOptions options_;
@@ -165,15 +167,15 @@ class ProgressLoop {
   Waiter& waiter_;
   ProgressLock lock_;
 
-  // The owner's.
+  // Only the owner uses these.
   CpuContentionDetector contention_;
   TimePoint last_look_{};
-  bool looked_ = false;  // since the last Advance began
+  bool looked_ = false;  // whether the clock was read since the last Advance began
   bool armed_ = false;
 
-  std::atomic<int> waiters_{0};          // threads in DriveUntil; the progress thread gives way to them
-  std::atomic<std::uint64_t> waits_{0};  // begun so far: whether a thread waits now and then
-  std::uint64_t waits_seen_ = 0;         // the progress thread's
+  std::atomic<int> waiters_{0};          // threads in DriveUntil; while there are any, the progress thread does nothing
+  std::atomic<std::uint64_t> waits_{0};  // waits begun so far; shows the progress thread that other threads wait
+  std::uint64_t waits_seen_ = 0;         // the last value of waits_ that the progress thread has read
   std::atomic<bool> thread_runs_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -1,12 +1,13 @@
-// Who may advance a communicator, when several threads wait at once.
+// Decides which thread may advance a communicator if several threads wait at once.
 //
-// Ownership is one atomic flag, never held while blocked. A thread that wants something done enters, advances all
-// pending operations, and leaves. A thread that finds the lock held parks until what it waits for is final, or until
-// the lock is free. Of the threads that would sleep in the kernel at most one does (the sleeper); the others park, and
-// are notified when the sleeper or an owner leaves.
+// Ownership is one atomic flag, and no thread holds it while it is blocked. A thread that needs progress takes the
+// lock, advances all pending operations, and releases the lock. A thread that finds the lock held parks until the
+// result that it waits for is final, or until the lock is free. At most one waiting thread sleeps in the kernel (the
+// sleeper). The others park, and are notified when the sleeper wakes up and leaves, or when an owner leaves.
 //
-// The handshakes are Dekker's: one side writes its flag, then reads the other's, both sequentially consistent, so at
-// least one of two that cross sees the other. An uncontended pass costs two atomic operations and no system call.
+// Each handshake between two threads follows Dekker: a thread writes its own flag, then reads the other's, both
+// sequentially consistent. So if two threads do so at the same time, at least one of them sees the other's flag. Taking
+// and releasing a free lock costs two atomic operations and no system call.
 #pragma once
 
 #include <atomic>
@@ -24,22 +25,24 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
   ProgressLock(const ProgressLock&) = delete;
   ProgressLock& operator=(const ProgressLock&) = delete;
 
-  // Becomes the owner if there is none. What earlier owners did is visible to this one.
+  // Becomes the owner if there is none. The new owner sees all that earlier owners wrote.
   bool TryEnter() RONDO_TRY_ACQUIRES(true) { return !held_.exchange(true); }
-  // Whether there is an owner, at the moment.
+  // Returns whether there is an owner at the moment.
   bool IsHeld() const { return held_.load(); }
-  // Gives up ownership: parked threads and the sleeper look again; a thread in ParkUntil only if there is `work` left
-  // for it, because a notification costs a system call or two.
+  // Gives up ownership. Parked threads and the sleeper check their conditions again. Threads in ParkUntil do so only if
+  // `work` is true, that is, if work is left for them: notifying them costs a system call or two.
   void Leave(bool work) RONDO_RELEASES();
-  // Wakes the parked threads and the sleeper, because something became final; with `work`, those in ParkUntil, too.
+  // Wakes the parked threads and the sleeper, because an operation became final; if `work` is true, threads in
+  // ParkUntil, too.
   void Announce(bool work = true);
 
-  // Gives up ownership to sleep in the kernel. True: the caller is now the sleeper, and calls EndSleep when it wakes.
-  // False: another thread is the sleeper already, so the caller parks. REQUIRES: the endpoint is armed.
+  // Gives up ownership in order to sleep in the kernel. True: the caller is now the sleeper, and must call EndSleep
+  // when it wakes. False: another thread is the sleeper already, so the caller must park. REQUIRES: the endpoint is
+  // armed.
   bool LeaveToSleep() RONDO_RELEASES();
   void EndSleep();
-  // Becomes readable when the sleeper should look again.
-  int kick_fd() const { return kick_fd_; }  // below 0: there is none, for the reason in kick_error
+  // A descriptor that becomes readable when the sleeper must check its condition again.
+  int kick_fd() const { return kick_fd_; }  // below 0: it could not be made, for the reason in kick_error
   int kick_error() const { return kick_error_; }
 
   // Parks until `ready()`, or until there is neither an owner nor a sleeper, or until `deadline`.
@@ -52,7 +55,7 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
     parked_.fetch_sub(1);
   }
 
-  // Parks until `ready()`, whether or not there is an owner; for a thread that only works when others do not.
+  // Parks until `ready()`, whether or not there is an owner. For a thread that works only if no other thread does.
   template <typename Ready>
   void ParkUntil(Ready ready) {
     const MutexLock lock(mutex_);
@@ -61,8 +64,8 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
     parked_until_.fetch_sub(1);
   }
 
-  // Parks for `time`, or until `ready()` if other threads announce something meanwhile; they do not pay for announcing
-  // it to this thread.
+  // Parks for `time`, or until `ready()` if another thread announces something meanwhile. Other threads spend no system
+  // call on notifying a thread that is parked here.
   template <typename Ready>
   void Rest(Duration time, Ready ready) {
     const MutexLock lock(mutex_);
@@ -74,7 +77,7 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
   std::atomic<bool> sleeping_{false};
   std::atomic<int> parked_{0};
   std::atomic<int> parked_until_{0};
-  Mutex mutex_;  // of threads that park; guards no data
+  Mutex mutex_;  // for the condition variable; guards no data
   ConditionVariable changed_;
   int kick_fd_;
   int kick_error_ = 0;  // errno

@@ -1,7 +1,7 @@
 // How a communicator names its ranks in errors and logs.
 //
-// Inside a communicator, and in control messages, ranks have the communicator's numbers. Its user gets them as numbers
-// of the job, with those of the group beside them. Immutable; any thread.
+// Inside a communicator, and in control messages, ranks are numbered as in the communicator. Errors for its user
+// contain the ranks' numbers in the job, with their numbers in the group after them. Immutable; any thread.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ namespace rondo {
 
 class RankNames {
  public:
-  // `hosts` by rank; no frame: the ranks are the job's.
+  // `hosts`: by rank. `frame`: null if the communicator's ranks are the job's.
   RankNames(Rank self, std::vector<std::string> hosts, std::shared_ptr<const RankFrame> frame);
 
   Rank self() const { return self_; }
   std::string NameOf(Rank rank) const { return NameOfRank(frame_.get(), rank); }
-  // With the host of the culprit. Where memory ran out, this rank is the culprit, whichever rank gets the error.
+  // Adds the culprit's host to the error. An error of exhausted memory without a culprit is this rank's own: adds that.
   Error WithCulpritsHost(Error error) const;
-  // As the user gets it.
+  // The error for the user, with ranks of the job.
   Error FramedError(const Error& error) const;
   template <typename Returned>
   Returned Framed(Returned returned) const {

@@ -1,4 +1,5 @@
-// Writes a communicator's records as text: what is under way, what ended, and why. For people, and for rondo trace.
+// Writes a communicator's records as text, for people and for `rondo trace`: which operations run, which ended, and
+// why.
 //
 // Thread rule: any thread.
 #pragma once
@@ -28,24 +29,24 @@ namespace rondo {
 
 class RecordWriter {
  public:
-  // As CommunicatorOptions has them; host, host_id, pid: this rank's.
+  // Fields as in CommunicatorOptions; host, host_id and pid are this rank's.
   struct Options {
     std::string job;
     std::uint64_t generation = 0;
     std::string host;
     std::string host_id;
     std::uint64_t pid = 0;
-    std::string folder;  // for files; "": there is none
+    std::string folder;  // for the files; "": there is none
     std::shared_ptr<const RankFrame> frame;
     Logger* logger = nullptr;
   };
-  // The communicator's name in its job. `ranks`: of the job, by rank of the communicator.
+  // The communicator's name in its job. `ranks`: ranks of the job, by rank of the communicator.
   struct Group {
     std::string_view name;
     std::string_view description;
     const std::vector<Rank>& ranks;
   };
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that the writer needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const Clock& clock;
@@ -56,17 +57,18 @@ class RecordWriter {
   };
   RecordWriter(Options options, const Neighbours& neighbours) : options_(std::move(options)), near_(neighbours) {}
 
-  // Appends the records of this communicator, unless nothing is recorded.
+  // Appends the records of this communicator, if it keeps any.
   void Add(const Group& group, std::vector<DumpedGroup>& groups) const;
-  // The text of `groups`, and why it was asked for.
+  // Returns the text of `groups`, with `reason`: why it was requested.
   std::string Text(const Group& group, std::string_view reason, const std::vector<DumpedGroup>& groups) const;
-  // Writes that text, with what `groups` gives, into a file of the folder, and returns its path. One file is written at
-  // a time: the last one has the latest records. kInvalidArgument: there is no folder. Errors of the file system.
+  // Writes that text, with the result of `groups`(), into a file in the folder, and returns its path. Files are written
+  // one at a time, so the last one written has the latest records. kInvalidArgument: there is no folder. Also returns
+  // errors of the file system.
   Result<std::string> Write(const Group& group, std::string_view reason,
                             const std::function<std::vector<DumpedGroup>()>& groups) const;
 
   bool has_folder() const { return !options_.folder.empty(); }
-  // Tells the log that records could not be written.
+  // Logs that records could not be written.
   void LogFailure(const Error& error) const;
 
  private:
@@ -74,7 +76,7 @@ class RecordWriter {
 
   const Options options_;
   const Neighbours near_;
-  mutable Mutex writing_;  // taken before all other locks
+  mutable Mutex writing_;  // locked before all other locks
 };
 
 }  // namespace rondo

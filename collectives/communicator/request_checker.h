@@ -1,7 +1,8 @@
-// What a call of a collective must satisfy before anything starts: it completes requests, and chooses their algorithms.
+// Checks a call of a collective before anything starts: completes its request, and chooses its algorithm. The choices
+// are the same on all ranks.
 //
-// Thread rules: any thread, but for Define, which is the issuer's while no operation is pending, and so excludes all
-// others. The choices are the same on all ranks.
+// Thread rules: any thread, except Define. Only the issuer may call Define, while no operation is pending and no other
+// thread calls any method.
 #pragma once
 
 #include <atomic>
@@ -38,19 +39,20 @@ class RequestChecker {
   Status Check(OperationRequest& request, const OperationOptions& options) const;
 
   // ---- its parts ----
-  // Whether type and operation exist and belong together.
+  // Checks that type and operation exist and can be combined.
   Status CheckOperation(const OperationDescriptor& descriptor) const;
-  // The type in which the elements are sent.
+  // The type in which the elements are sent: the user's, or a wider one.
   DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
-  // An algorithm with a schedule, for a request that was to go through shared memory, where there is none after all.
+  // Chooses an algorithm with a schedule for a request whose algorithm was intranode, if there is no shared segment
+  // after all.
   Result<Selection> ChooseSchedule(const OperationRequest& request) const {
     return selector_.Choose(std::nullopt, CallOf(request.descriptor, request.reproducible));
   }
   const Place& place() const { return selector_.place(); }
 
-  // Whether all ranks share memory, as far as is known now.
+  // Whether all ranks share memory, as far as this rank knows at the moment.
   bool may_have_shared_segment() const { return may_have_shared_segment_.load(std::memory_order_relaxed); }
   void SetMayHaveSharedSegment(bool may) { may_have_shared_segment_.store(may); }
 
@@ -58,7 +60,7 @@ class RequestChecker {
   std::size_t defined() const { return user_operations_.size(); }
   // REQUIRES: defined() < kMaxUserOps.
   ReduceOp Define(UserOperation&& operation);
-  // Those of the communicator that this one is split from.
+  // Takes over the user operations of the communicator from which this one is split.
   void Inherit(const RequestChecker& parent) { user_operations_ = parent.user_operations_; }
 
  private:

@@ -1,4 +1,4 @@
-// Runs a communicator's operations, one after the other, each on its path: schedules on lanes or, if all ranks share a
+// Runs a communicator's operations, one after the other, each on its path: a schedule on lanes or, if all ranks share a
 // host, the intranode path.
 //
 // Thread rule: the owner of the endpoint; Withdraw any thread.
@@ -17,14 +17,14 @@ namespace rondo {
 
 class Runner {
  public:
-  // A mover for each rail; the intranode path uses the first.
+  // `movers`: one for each rail; the intranode path uses the first.
   Runner(const EngineOptions& options, const RailOptions& rails, Endpoint& endpoint, std::span<Mover* const> movers)
       : rank_(options.rank),
         world_size_(options.world_size),
         mover_(*movers.front()),
         lanes_(options, rails, endpoint, movers) {}
 
-  // REQUIRES: the shared segment is ready, on all ranks before the same operation.
+  // REQUIRES: the shared segment is ready. All ranks must call this before the same operation.
   void UseSegment(SharedSegment& segment) {
     intranode_.emplace(rank_, world_size_, segment, mover_);
     intranode_->RunsOn(core_);
@@ -32,20 +32,20 @@ class Runner {
   }
   bool has_segment() const { return intranode_.has_value(); }
 
-  // Starts an operation on lanes if it has a plan, otherwise on the intranode path. REQUIRES: nothing runs; without a
-  // plan has_segment(), IntranodePath::Serves(operation).
+  // Starts an operation: on lanes if it has a plan, otherwise on the intranode path. REQUIRES: nothing runs; without a
+  // plan, has_segment() and IntranodePath::Serves(operation).
   Status Start(const PathStart& start) {
     OperationPath& path = start.plan != nullptr ? static_cast<OperationPath&>(lanes_) : *intranode_;
     RONDO_TRY(path.Start(start));
     running_ = &path;
     return {};
   }
-  // How many lanes to each peer such an operation takes.
+  // The number of lanes to each peer that such an operation uses.
   std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
     return lanes_.RailsOf(plan, operation);
   }
 
-  // Whether operations like this one may be done by devices, on their memory.
+  // Whether devices may do operations like this one, on their own memory.
   bool ServesDevices(const OperationDescriptor& operation) const {
     return intranode_ && intranode_->ServesDevices(operation);
   }
@@ -69,12 +69,13 @@ class Runner {
     lanes_.Drain();
     running_ = nullptr;
   }
-  // Ends the lending of memory that other ranks may still read, before it is its user's again, if Drain has to wait.
+  // Stops other ranks from reading this rank's memory, before the user gets that memory back and Drain might have to
+  // wait.
   void Withdraw() {
     if (IntranodePath* const path = intranode_seen_.load(); path != nullptr) path->Withdraw();
   }
 
-  // ---- of the running operation, if there is one ----
+  // ---- the running operation, if there is one ----
   const OperationDescriptor& operation() const { return running() ? running_->operation() : lanes_.operation(); }
   std::vector<BlockedStep> Blocked() const { return running() ? running_->Blocked() : std::vector<BlockedStep>(); }
   bool WaitsFor(Rank peer) const { return running() && running_->WaitsFor(peer); }
@@ -84,9 +85,9 @@ class Runner {
   bool HasNews() const { return running() && running_->HasNews(); }
   AwaitedRanks WhereAreAwaited() const { return running() ? running_->WhereAreAwaited() : AwaitedRanks::kUnknown; }
 
-  // Whether operations need nothing of the endpoint now: there is an intranode path, and no schedule runs.
+  // Whether operations do not need the endpoint now: there is an intranode path, and no schedule runs.
   bool is_on_segment_alone() const { return intranode_ && running_ != &lanes_; }
-  // Whether the intranode path could go on now or in the next moment; looks for less time than reading a clock takes.
+  // Whether the intranode path can go on, now or very soon. Polls for a shorter time than reading a clock takes.
   bool GlanceAtSegment() const {
     constexpr int kGlances = 16;
     if (!running() || running_ == &lanes_) return false;
@@ -94,7 +95,7 @@ class Runner {
       if (intranode_->HasNews()) return true;
     return false;
   }
-  // The core that this rank runs on now (Waiter::Core).
+  // Sets the core on which this rank runs now (Waiter::Core).
   void RunsOn(int core) {
     core_ = core;
     if (intranode_) intranode_->RunsOn(core);

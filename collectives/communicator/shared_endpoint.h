@@ -1,4 +1,4 @@
-// The endpoint of a communicator. The owner uses and ends it; other threads use it only as long as it exists.
+// The endpoint of a communicator. The owner uses and ends it; other threads may use it only while it exists.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,21 @@ namespace rondo {
 
 class SharedEndpoint {
  public:
-  // Once, before the owner uses it.
+  // Call it once, before the owner uses it.
   void Set(std::unique_ptr<Endpoint> endpoint) {
     const MutexLock lock(mutex_);
     owners_ = endpoint.get();
     endpoint_ = std::move(endpoint);
   }
 
-  // ---- the owner, and any thread of which it is known that the endpoint outlives its call ----
+  // ---- the owner, and any thread for which it is certain that the endpoint exists during the call ----
   Endpoint* operator->() const { return owners_; }
   Endpoint& operator*() const { return *owners_; }
   bool exists() const { return owners_ != nullptr; }
 
   // ---- the owner ----
-  // Afterwards there is none. The caller destroys it without any lock: its destructor waits for calls of its observer,
-  // which use Try.
+  // Takes the endpoint away. The caller must destroy it without holding a lock: its destructor waits for running calls
+  // of its observer, and these use Try.
   std::unique_ptr<Endpoint> Take() {
     const MutexLock lock(mutex_);
     owners_ = nullptr;
@@ -34,7 +34,7 @@ class SharedEndpoint {
   }
 
   // ---- any thread ----
-  // Calls `use`(endpoint), for its any-thread methods, unless there is none now; false then.
+  // Calls `use`(endpoint), which may use only its any-thread methods. Returns false if there is no endpoint any more.
   template <typename Use>
   bool Try(const Use& use) const {
     const MutexLock lock(mutex_);
@@ -44,7 +44,7 @@ class SharedEndpoint {
   }
 
  private:
-  Endpoint* owners_ = nullptr;  // the same one
+  Endpoint* owners_ = nullptr;  // the same endpoint, for the owner to use without the lock
   mutable Mutex mutex_;
   std::unique_ptr<Endpoint> endpoint_ RONDO_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
-// Guards streams of devices that wait for operations of a communicator: has them watched (device/stream_watch.h), and
-// ends what no other thread can end.
+// Guards streams of devices that wait for operations of a communicator: has a watchdog check them
+// (device/stream_watch.h), and fails operations that no other thread can end.
 //
-// Thread rules stand at each group of methods.
+// Thread rules: see each group of methods.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace rondo {
 
 class StreamGuard final : public WatchedStreams {
  public:
-  // The parts of the communicator that it needs. All of them outlive it.
+  // The parts of the communicator that the guard needs. All of them outlive it.
   struct Neighbours {
     const RankNames& names;
     const Clock& clock;
@@ -39,15 +39,15 @@ class StreamGuard final : public WatchedStreams {
 
   // ---- the issuer ----
   bool is_on() const { return watch_ != nullptr; }
-  // Once, before the first operation that a stream waits for. kResource: its thread cannot be made.
+  // Call it once, before the first operation that a stream waits for. kResource: the watchdog's thread cannot be made.
   Status Begin();
-  // Of every operation, once it is on.
+  // Must be called for every operation that is issued after Begin.
   void OnIssued(const OperationQueue::Operation& pending);
-  // No operation is issued any more. Returns when its threads have ended.
+  // Call it when no operation is issued any more. Returns when the guard's threads have ended.
   void End();
 
   // ---- the owner ----
-  // Operations are about to be advanced.
+  // Call it whenever operations are about to be advanced.
   void OnLook() { looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   // ---- WatchedStreams ----
@@ -65,7 +65,7 @@ class StreamGuard final : public WatchedStreams {
   const Neighbours near_;
   std::atomic<std::uint64_t> looks_{0};
   std::unique_ptr<StreamWatch> watch_;
-  std::thread reporter_;  // the watch's: logs what the watch must not wait to have logged
+  std::thread reporter_;  // writes the watchdog's log messages, so that the watchdog does not wait for the logger
   std::atomic<bool> is_reporting_{false};
 };
 

@@ -1,5 +1,5 @@
-// A reduction of the user's own: defined once on a communicator (Communicator::DefineOperation), then used like any
-// other ReduceOp.
+// A reduction operation with a function of the user: defined once on a communicator (Communicator::DefineOperation),
+// then used like any other ReduceOp.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@ namespace rondo {
 inline constexpr std::size_t kMaxUserOperationNameBytes = 64;
 
 struct UserOperation {
-  // What ranks compare when they define it, and what errors call it. 1 to kMaxUserOperationNameBytes bytes.
+  // Ranks compare the names when they define an operation, and errors contain it. 1 to kMaxUserOperationNameBytes
+  // bytes.
   std::string name;
-  // Whether a op b is b op a. An operation that does not commute is served only by algorithms that combine the ranks'
-  // contributions in rank order.
+  // Whether a op b equals b op a. Only algorithms that combine the ranks' contributions in rank order serve an
+  // operation that does not commute.
   bool commutative = true;
-  // output[i] = left[i] op right[i] for 0 <= i < elements, in host memory, each pointer aligned for `type`; `output`
-  // may be exactly `left` or `right`. It must be associative, as far as its type allows, give the same bits for the
-  // same operands on every rank, and should not throw: where it does the operation fails, kAborted here with what was
-  // thrown and kPeerAborted elsewhere, and the communicator with it. Called any number of times per operation, for any
-  // stretch of elements, by whichever thread drives, never by two at once for one communicator; it must not call that
-  // communicator.
+  // Computes output[i] = left[i] op right[i] for 0 <= i < elements, in host memory, with each pointer aligned for
+  // `type`. `output` may be exactly `left` or `right`. The operation must be associative, as far as its type allows,
+  // and must give the same bits for the same operands on every rank. The function should not throw. If it does, the
+  // operation fails, with kAborted and the exception's text here and kPeerAborted on other ranks, and so does the
+  // communicator. It is called any number of times per operation, for any range of elements, by any thread that
+  // advances the communicator, but never by two at once for one communicator. It must not call that communicator.
   std::function<void(const void* left, const void* right, void* output, std::size_t elements, DataType type)> combine;
 };
 

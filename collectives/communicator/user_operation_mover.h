@@ -1,6 +1,6 @@
-// Lets a mover serve users' operations: what the user's function combines is computed here at once, everything else is
-// handed on. A function that throws ends the moving: neither its bytes nor any later ones count as done, so that
-// nothing of what it left behind is sent on or becomes a result.
+// A mover for operations with a function of the user. It calls that function at once, and passes all other moves to the
+// mover that it wraps. If the function throws, all moving ends: neither its bytes nor any later ones count as done. So
+// nothing that the function left unfinished is sent on or becomes a result.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ class UserOperationMover final : public Mover {
  public:
   explicit UserOperationMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
 
-  // What the next Start is for; null: nothing of a user's. `operation` lives until the one after.
+  // Sets the operation of the next Start; null: it has no function of a user. `operation` must live until the Start
+  // after that.
   void Use(const UserOperation* operation) { operation_ = operation; }
-  // What a function threw, in words; for good.
+  // What a function threw, as text; nullopt: nothing yet. Once set it stays.
   const std::optional<std::string>& failure() const { return failure_; }
 
   void Start(const MoveContext& context, std::size_t streams) override;
@@ -35,7 +36,8 @@ class UserOperationMover final : public Mover {
   const UserOperation* operation_ = nullptr;
   DataType type_ = DataType::kUint8;
   std::optional<std::string> failure_;
-  std::vector<std::uint64_t> combined_;  // by stream: bytes; only while a user's operation runs
+  std::vector<std::uint64_t>
+      combined_;  // bytes that the function has combined, by stream; only valid while a user's operation runs
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// How a thread that waits spends its time before it sleeps in the kernel.
+// How long a waiting thread polls before it sleeps in the kernel.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,16 @@
 
 namespace rondo {
 
-// While a waiting thread finds that others want its core (another job, a quota, ranks that count as another host's), it
-// takes YieldsAtOnce() whatever it was given. A rank that shares cores with a transport that moves bytes on them
-// (Capabilities::moves_on_cores) sleeps at once instead. Where ranks share memory a rank knows more: it gives the core
-// away at once to one that it waits for and that runs there, and polls for some microseconds first where all those run
-// elsewhere.
+// A rank changes its policy in three cases. While it finds that other threads want its core (another job, a quota,
+// ranks that count as another host's), it uses YieldsAtOnce(). If the transport moves bytes on the host's cores
+// (Capabilities::moves_on_cores) and ranks outnumber these, the rank sleeps at once instead. If ranks share memory, a
+// rank knows where the awaited ranks run: if one of them shares its core, it yields the core at once; if all run
+// elsewhere, it first polls for some microseconds.
 struct WaitPolicy {
-  Duration spin{};   // polling only
-  Duration yield{};  // after that, polling and giving the core away in between
-  // Spins, and then yields, where every local rank has a core; yields where ranks outnumber cores.
+  Duration spin{};   // polls, and yields the core only now and then
+  Duration yield{};  // then yields the core after each poll
+  // If every local rank has a core, spins and then yields. If ranks outnumber cores, yields, or sleeps at once if
+  // `sleeps`.
   static WaitPolicy For(int local_ranks, int cores, bool sleeps = false);
   static constexpr WaitPolicy YieldsAtOnce() { return {.spin = {}, .yield = std::chrono::microseconds(2000)}; }
 };

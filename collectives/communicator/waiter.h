@@ -1,5 +1,5 @@
-// How a thread that drives a communicator waits when there is nothing to do. Injected, so that virtual time can replace
-// the kernel.
+// How a thread waits if it advances a communicator and there is nothing to do. Injected, so that virtual time can
+// replace the kernel.
 #pragma once
 
 #include "base/clock.h"
@@ -12,18 +12,18 @@ class Waiter {
  public:
   virtual ~Waiter() = default;
 
-  // Returns when the endpoint (armed, see Endpoint::Arm) may have something, when `kick_fd` becomes readable, or at
-  // `deadline`, whichever comes first; early returns are harmless.
+  // Returns when the endpoint (armed, see Endpoint::Arm) may have something to do, when `kick_fd` becomes readable, or
+  // at `deadline`, whichever comes first. Early returns are harmless.
   virtual void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) = 0;
-  // Gives the core to somebody else for a moment.
+  // Gives the core to another thread for a moment.
   virtual void Yield() = 0;
-  // From what length on a Yield tells that somebody else ran meanwhile.
+  // A Yield that takes at least this long shows that another thread ran meanwhile.
   virtual Duration LongYield() const { return std::chrono::microseconds(1); }
-  // Whether a wait that lasted much longer than it should means that this process did not run: it was stopped (SIGSTOP,
-  // Ctrl-Z), or got no core. On virtual time it means nothing.
+  // Whether an overlong wait shows that this process did not run, because it was stopped (SIGSTOP, Ctrl-Z) or got no
+  // core. Not so on virtual time.
   virtual bool SeesPauses() const { return false; }
-  // The number of the core that the caller runs on, the same for all processes of the machine; negative: not known.
-  // Cheap: asked before every look.
+  // The number of the core on which the caller runs, the same for all processes of the machine; negative: not known.
+  // Must be cheap: it is called before every poll.
   virtual int Core() { return -1; }
 };
 

@@ -1,6 +1,6 @@
-// Elements that are reduced in their wider type (base/dtype.h): widened into memory of our own before the operation,
-// and narrowed from there to the user's when it has ended. 16-bit floats are rounded once so; of averages see
-// AverageTypeOf.
+// Elements that are reduced in their wider type (base/dtype.h): they are widened into memory of this class before the
+// operation, and narrowed into the user's memory when the operation has ended. So results in 16-bit floats are rounded
+// only once. For averages see AverageTypeOf.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace rondo {
 
-// Thread rule: one thread at a time. Memory grows to the largest operation and stays.
+// Thread rule: one thread at a time. The memory grows to fit the largest operation, and is then kept.
 class WidePartials {
  public:
   explicit WidePartials(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Takes `elements` of `type` in, and gives the memory in which reductions of the wider type run until End: as the
-  // output alone in place, else as the input alone. kResource beyond max_bytes, kOutOfMemory.
+  // Widens `elements` of `type`, and returns the memory in which the wider type is reduced until End: if `in_place` as
+  // the output, otherwise as the input; the other pointer is null. kResource beyond max_bytes, kOutOfMemory.
   Result<OperationBuffers> Begin(const void* input, std::uint64_t elements, DataType type, bool in_place);
-  // Puts `elements` from `first` on out.
+  // Narrows `elements`, beginning at element `first`, into `output`.
   void End(void* output, std::uint64_t first, std::uint64_t elements, DataType type) const;
 
  private:
