@@ -26,12 +26,12 @@ std::string Closing::RefusedAfter(Sequence last) const {
 
 // ---- goodbyes ----
 
-// The exchange is over when one check finds that all connected peers have sent their goodbyes, and the next one that
-// this rank has sent its own to all: a peer that connects or leaves between the two is found by the check after them.
+// The exchange ends when one check finds goodbyes from all connected peers, and the next check finds nothing to send:
+// this rank has sent its own to all. A peer that connects or leaves between two checks is found by the later one.
 bool Closing::ExchangeGoodbyes() {
   const bool received_all = PeersWithoutGoodbye().empty();
-  // In an intranode group a rank may have checked few others, and is connected to rank 0 alone. So rank 0 sends no
-  // goodbye before it has compared what all ranks did last.
+  // A rank of an intranode group may have compared its operations with few others, and is connected to rank 0 only. So
+  // rank 0 sends no goodbye before it has compared the last operations of all ranks.
   if (near_.names.self() == 0 && near_.current.runner().has_segment()) {
     if (auto waits = FindPeerInLaterOperation()) {
       near_.failure.Begin(*std::move(waits));
@@ -62,7 +62,7 @@ std::optional<Error> Closing::FindMismatchedGoodbye() {
       [&](Rank peer, const PeerView& view) { return near_.suspicion.JudgeGoodbye(peer, view, last); });
 }
 
-// Such peers get no goodbye from rank 0 while it waits for theirs, but they send progress reports.
+// Such peers get no goodbye from rank 0 while rank 0 waits for theirs. But they send progress reports.
 std::optional<Error> Closing::FindPeerInLaterOperation() {
   const OperationDescriptor last = near_.queue.LastCompleted();
   const std::string refused = RefusedAfter(last.sequence);
@@ -89,8 +89,8 @@ Status Closing::CloseWithin(Duration time) {
     until = Later(until, near_.suspicion.graces().timeout_report_delay);
     status = exchange();
   }
-  if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // it has ended just now
-  // If anything has failed, only launched graphs touch any buffer when this returns.
+  if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // nothing was left to fail: try again
+  // After a failure, only launched graphs may still use any buffer when this returns.
   if (near_.failure.has_failed())
     near_.progress.DriveUntil(Later(until, near_.suspicion.graces().close_drain), 0,
                               [&] { return near_.failure.has_ended(); });
@@ -119,7 +119,7 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
                         near_.failure.Guard("closing", [&] { return ExchangeGoodbyes(); }) &&
                         !near_.failure.has_failed();
         });
-    // Operations that only sent have ended without a look at other ranks: here they are compared.
+    // Operations that only send may have ended without a comparison with other ranks, so they are compared here.
     if (const auto mismatched = FindMismatchedGoodbye(); exchanged && mismatched && !near_.failure.has_failed()) {
       near_.failure.Begin(*mismatched);
       near_.progress.DriveUntil(until, 0, [&] { return near_.failure.has_ended(); });
@@ -127,7 +127,7 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
     if (near_.failure.has_failed()) {
       status = Fail(*near_.failure.cause());
     } else if (!exchanged && is_leaving()) {
-      // Rank 0 of an intranode group has held its goodbye back until now.
+      // Rank 0 of an intranode group has not sent its goodbye yet.
       near_.progress.Enter();
       near_.failure.Guard("leaving", [&] { return SendGoodbyes(); });
       near_.progress.Leave();
@@ -149,8 +149,8 @@ Status Closing::WaitForIssued(TimePoint until) {
   return Fail(*near_.failure.cause());
 }
 
-// If this rank left now without a goodbye, other ranks would report it as dead, instead of the rank that all wait for.
-// So this rank fails the communicator first.
+// If this rank left now without a goodbye, other ranks would report this rank as dead, instead of the rank that all
+// wait for. So this rank fails the communicator first.
 bool Closing::FailWhatIsLeft(Duration time) {
   near_.progress.Enter();
   const Sequence first = near_.queue.completed() + 1;
@@ -198,7 +198,7 @@ void Closing::ShutDown(const Status& status) {
       goodbye = OwnGoodbye();
       near_.endpoint->LeaveBehind(*goodbye);
     });
-  IfMemoryAllows([&] { near_.endpoint->ShutDown(); });  // else it ends with its destructor, all at once
+  IfMemoryAllows([&] { near_.endpoint->ShutDown(); });  // without memory, the destructor ends it at once
   near_.progress.Leave();
   if (goodbye) IfMemoryAllows([&] { KeepGoodbye(*goodbye, status); });
   const MutexLock lock(mutex_);
@@ -207,7 +207,8 @@ void Closing::ShutDown(const Status& status) {
 
 void Closing::KeepGoodbye(const ControlMessage& goodbye, const Status& status) {
   if (options_.kept_goodbyes == nullptr || !near_.peers.HasUnreached()) return;
-  // In a Close that has succeeded rank 0 of an intranode group has seen the goodbyes of all ranks: none needs another.
+  // After a successful Close, rank 0 of an intranode group has received the goodbyes of all ranks, so no rank needs a
+  // kept one.
   if (near_.current.runner().has_segment() && status && !is_leaving()) return;
   if (const Status kept = options_.kept_goodbyes->Keep(options_.id, near_.names.self(), goodbye.body); !kept)
     Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",

@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Bodies are flat: fixed integers, then texts with a 16-bit length each.
+// A body consists of integers of fixed size, then texts, each after its 16-bit length.
 constexpr std::size_t kMaxTextBytes = 760;
 static_assert(5 * (kMaxTextBytes + 2) + 17 <= kMaxControlBodyBytes);
 
@@ -44,7 +44,7 @@ std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
   if (body.size() == kDescriptorBytes) return goodbye;
   ByteReader rest(body.substr(kDescriptorBytes));
   goodbye.refused = rest.Text<std::uint16_t>(kMaxTextBytes);
-  // The same goodbye has one form: no text is left out.
+  // Every goodbye has only one encoding: an empty text is left out.
   return rest.AtEnd() && !goodbye.refused.empty() ? std::optional(std::move(goodbye)) : std::nullopt;
 }
 
@@ -98,7 +98,8 @@ Error ErrorOf(const AbortNotice& notice, Rank self) {
   details.code = notice.code;
   details.message = notice.message;
   details.rank = self;
-  // Who disagrees with this rank is, for this rank, the one that told so.
+  // A mismatch with this rank as the culprit means that the origin disagrees with this rank. For this rank, the culprit
+  // is the origin.
   const bool is_self = notice.code == ErrorCode::kMismatch && notice.culprit == self;
   details.culprit = is_self ? notice.origin : notice.culprit;
   if (!is_self) details.host = notice.host;

@@ -31,19 +31,18 @@ void CurrentOperation::Open(const EngineOptions& engine, const RailOptions& rail
   segment_settled_ = !near_.checker.may_have_shared_segment();
 }
 
-// ---- its run ----
+// ---- running ----
 
-// The first operation of all waits until it is known whether there is a shared segment: so all ranks take the same
-// path.
+// The first operation waits until it is known whether there is a shared segment, so that all ranks take the same path.
 Result<bool> CurrentOperation::SettleSegment() {
   if (segment_ == nullptr) {
     RONDO_ASSIGN(segment_, near_.endpoint->OpenSharedSegment());
-    // A peer that has failed already answers with the reason.
+    // Makes a peer that has already failed answer with its notice.
     for (const Rank peer : near_.endpoint->ControlPeers())
       near_.endpoint->SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   if (segment_->state() == SharedSegmentState::kMaking)
-    return false;  // if it has failed, a check for failures ends the waiting
+    return false;  // if the segment has failed, the check for failures ends the operation
   segment_settled_ = true;
   if (segment_->state() == SharedSegmentState::kReady) {
     runner_->UseSegment(*segment_);
@@ -53,7 +52,7 @@ Result<bool> CurrentOperation::SettleSegment() {
   return true;
 }
 
-// Gives a request for the shared segment another algorithm if there is no segment; the same on all ranks.
+// If there is no shared segment, gives a request for it another algorithm: the same one on all ranks.
 Status CurrentOperation::SettleAlgorithm(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
   if (d.algorithm != Algorithm::kIntranode || runner_->has_segment()) return {};
@@ -70,7 +69,8 @@ Result<bool> CurrentOperation::Start(OperationRequest& request) {
     if (!settled) return false;
   }
   NoteTimeSlicing();
-  if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {  // on no rank
+  // The same on all ranks.
+  if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {
     request.program->declined = "there is no shared segment: " + segment_->why();
     return true;
   }
@@ -92,7 +92,7 @@ OperationBuffers CurrentOperation::UserBuffersOf(const OperationRequest& request
   OperationBuffers buffers;
   buffers.input = static_cast<const std::byte*>(request.input);
   buffers.output = static_cast<std::byte*>(request.output);
-  // In place, the engine is given the larger.
+  // In place, the engine gets the larger of the two.
   if (in_place && request.output_elements < request.input_elements)
     buffers.output -= request.own_at * SizeOf(request.type);
   if (request.counts != nullptr) buffers.counts = *request.counts;
@@ -107,7 +107,7 @@ Result<OperationBuffers> CurrentOperation::BuffersOf(const OperationRequest& req
   return buffers;
 }
 
-// By the devices alone, which widen what they must on the way.
+// Runs the operation by the devices alone; they widen elements while they reduce.
 void CurrentOperation::StartOnDevices(const OperationRequest& request) {
   std::string why;
   const bool in_place = request.is_in_place_for_user;
@@ -143,8 +143,8 @@ Result<const Plan*> CurrentOperation::PlanOf(const OperationRequest& request, bo
                     /*averages=*/d.op == ReduceOp::kAvg);
 }
 
-// Alike on all ranks. What a processor must see, or does, is done by way of the host: results that are compared, wide
-// partials, functions of users.
+// The same on all ranks. Operations that need a processor go by way of the host: their results are compared, or they
+// have wide partials or functions of users.
 bool CurrentOperation::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
          request.descriptor.algorithm == Algorithm::kIntranode && runner_->ServesDevices(request.descriptor) &&
@@ -188,7 +188,7 @@ Result<Progress> CurrentOperation::PollOnDevice() {
 }
 
 void CurrentOperation::NoteWay(DeviceWay way) {
-  if (staging_.request().descriptor.count == 0) return;  // it goes nowhere
+  if (staging_.request().descriptor.count == 0) return;  // nothing is sent
   if (device_way_.load(std::memory_order_relaxed) != way) device_way_.store(way, std::memory_order_release);
 }
 
@@ -229,7 +229,7 @@ Result<Progress> CurrentOperation::PollStaged() {
 }
 
 Error CurrentOperation::InOperation(const Error& found) const {
-  // seen(), not get(): the issuer may be making the queue just now, for its first operation on a device.
+  // seen(), not get(): the issuer may just be making the queue for its first operation on a device.
   return WithDeviceNamed(found, near_.device.seen(), near_.names).With([&](ErrorDetails& d) {
     const OperationDescriptor running = operation();
     if (d.collective.empty()) d.collective = running.ToString();
@@ -249,9 +249,10 @@ void CurrentOperation::Drain() {
 
 void CurrentOperation::End(const OperationRequest& request) {
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
-  const bool is_widened_here = request.wide() && request.program == nullptr;  // and not by the devices, in a graph
+  // In a graph the devices widen.
+  const bool is_widened_here = request.wide() && request.program == nullptr;
   if (is_widened_here) wide_partials_.End(request.output, first, request.output_elements, request.type);
-  if (request.compares) [[unlikely]] {  // before the memory is the user's again
+  if (request.compares) [[unlikely]] {  // must be done before the user gets the memory back
     request.comparison->of = request.descriptor;
     request.comparison->own =
         Crc32c(Bytes(static_cast<const std::byte*>(request.output), request.output_elements * SizeOf(request.type)),
@@ -259,7 +260,7 @@ void CurrentOperation::End(const OperationRequest& request) {
   }
 }
 
-// ---- why it waits ----
+// ---- what it waits for ----
 
 std::string CurrentOperation::LocalWait() const {
   if (!staging_.running()) return "";
@@ -278,7 +279,7 @@ std::string CurrentOperation::DescribeDeviceWay() const {
       is_time_sliced_ ? "; processes share a GPU by turns (NVIDIA's MPS has it serve them side by side)" : "");
 }
 
-// ---- beside it ----
+// ---- functions ----
 
 Error WithDeviceNamed(const Error& error, const DeviceQueue* queue, const RankNames& names) {
   if (error.code() != ErrorCode::kDevice || error.culprit() != kNoRank) return error;

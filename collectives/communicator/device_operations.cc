@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// Opens the device at the first call. Checks that input and output lie on it.
+// Opens the device at the first call. Checks that input and output are memory of that device.
 Status DeviceOperations::Open(const OperationRequest& request) {
   if (options_.device == nullptr)
     return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
@@ -54,7 +54,7 @@ Status DeviceOperations::Prepare(OperationRequest& request) {
   return {};
 }
 
-// True only if the input is one block and the lanes can send memory of devices without a copy.
+// True only if the input is one block, and the lanes can send memory of devices without a copy.
 bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) {
   const OperationDescriptor& d = request.descriptor;
   if (!near_.current.may_send_device_memory() || d.count == 0 || request.input_elements == 0) return false;
@@ -70,7 +70,7 @@ bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) 
 }
 
 // Pinning memory can block until the device is idle, and streams of the device may wait for operations of this
-// communicator. So those end first; then nothing uses the old staging memory any more.
+// communicator. So this first waits until those have ended; then nothing uses the old staging memory any more.
 Status DeviceOperations::GrowStaging(const OperationRequest& request) {
   if (staging_memory_ != nullptr) {
     const Sequence last = near_.queue.issued();
@@ -90,10 +90,10 @@ Status DeviceOperations::GrowStaging(const OperationRequest& request) {
 
 // ---- graphs ----
 
-// Operations in graphs are run once when they are captured, to agree on them and to find each other's memory; then what
-// the devices do is put on the stream. From then on they need no host.
+// An operation that is captured is run once, so that the ranks agree on it and find each other's memory. Then the
+// devices' work is put on the stream. Launches of the graph need no host.
 
-// What is refused here is refused on all ranks alike: none of them waits for another one.
+// All ranks refuse the same operations here, so no rank waits for another one.
 Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
   OperationDescriptor& d = request.descriptor;
   const auto refuse = [&](std::string_view why) {
@@ -108,7 +108,7 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
     if (static_cast<std::size_t>(options_.world_size) > DeviceFold::kMostOperands)
       return refuse(fmt::format("more than {} ranks", DeviceFold::kMostOperands));
   }
-  // What is missing from here on is this rank's, and told to the others by its vote.
+  // If something is missing from here on, only this rank may lack it; the other ranks learn that by its vote.
   std::string why;
   if (DevicePeers* const peers = near_.device->peers(why); peers != nullptr) {
     if (const auto place = peers->MeetingPlace(); !place) why = place.error().message();
@@ -123,10 +123,10 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
 }
 
 Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
-  // Whether there is a shared segment is then known alike on all ranks, or on none.
+  // After this wait, all ranks know whether there is a shared segment, or none does.
   if (options_.world_size > 1) RONDO_TRY(near_.issuer.WaitFor(near_.queue.issued(), TimePoint::max()));
   RONDO_TRY(PrepareForGraph(request));
-  Sequence sequence = near_.queue.completed();  // of a world of one, in which nothing is issued
+  Sequence sequence = near_.queue.completed();  // for a world of one, in which nothing is issued
   if (options_.world_size == 1) {
     RONDO_TRY(near_.issuer.MayIssue());
     RONDO_TRY(WriteProgramOfOne(request));
@@ -141,8 +141,8 @@ Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
   near_.graphs.Watch(*near_.device);
   if (const Status captured = near_.device->Capture(request.stream, program_); !captured) {
     if (options_.world_size > 1)
-      near_.failure.Begin(
-          WithDeviceNamed(captured.error(), near_.device.get(), near_.names));  // the others have it in their graphs
+      // The other ranks have captured the operation.
+      near_.failure.Begin(WithDeviceNamed(captured.error(), near_.device.get(), near_.names));
     return Fail(captured.error());
   }
   return sequence;

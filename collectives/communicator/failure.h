@@ -68,7 +68,7 @@ class Failure {
   // rank; kNoRank: a rank that is not of this communicator. If there is no memory for the notices, the communicator
   // fails nevertheless; peers then detect the failure when their lanes end.
   void Begin(Error cause, std::optional<Rank> reporter = std::nullopt, Source source = Source::kThisRank) noexcept;
-  // Returns `step`(), which tells whether it has changed anything. If memory runs out in it, the communicator fails:
+  // Returns `step`(), true if it has changed anything. If memory runs out in it, the communicator fails:
   // true.
   template <typename Step>
   bool Guard(std::string_view doing, Step&& step) {

@@ -44,13 +44,13 @@ bool FailureDetector::CheckAll(TimePoint now, Sequence waited) {
 // ---- peers ----
 
 std::optional<OwnOperation> FailureDetector::OwnNow() {
-  // An operation that waits for the shared segment does not run yet, but it waits for all ranks.
+  // An operation that waits for the shared segment does not run yet, but waits for all ranks.
   const bool is_joining = near_.current.is_joining();
   if (!near_.current.runner().running() && !is_joining) return std::nullopt;
   const OperationDescriptor& descriptor =
       is_joining ? near_.queue.Current().request.descriptor : near_.current.operation();
-  // The rounds of a shared segment need all ranks, sooner or later; and ranks other than 0 learn of a goodbye only from
-  // rank 0.
+  // An operation on the shared segment needs all ranks, now or later. Ranks other than 0 are connected to rank 0 only,
+  // and depend on its report that a rank has left.
   return OwnOperation{.descriptor = descriptor,
                       .is_joining = is_joining,
                       .needs_all = is_joining || descriptor.algorithm == Algorithm::kIntranode};
@@ -81,7 +81,7 @@ bool FailureDetector::CheckLanes(TimePoint now) {
   const auto failed = FindLaneFailure();
   if (!failed) return false;
   if (near_.listener.CheckParentFailure()) return true;
-  // A lane that failed because its peer has left, though this rank may only send on it.
+  // Perhaps the lane failed because its peer has left, even if this rank only sends on that lane.
   if (const auto own = failed->of_collective ? OwnNow() : std::nullopt) {
     const PeerView view = near_.peers.ViewOf(failed->peer);
     if (auto left = near_.suspicion.JudgePeer(failed->peer, view, /*is_awaited=*/true, *own)) {

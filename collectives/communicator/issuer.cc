@@ -44,23 +44,25 @@ Result<Sequence> Issuer::Issue(const OperationRequest& request, bool at_once) {
     const bool idle = near_.operations.MayRunAtOnce(request);
     near_.queue.PublishAsOwner(sequence);
     if (idle && near_.operations.RunAtOnce()) {
-      // The deadline is the owner's to read: of an operation that ends at once there is none.
+      // No deadline or time of issue is set for an operation that ends at once.
       near_.records.OnRanAtOnce(operation->request, near_.clock);
     } else {
       NoteIssue(*operation);
       if (idle && near_.current.runner().running()) near_.records.OnStart(/*looked=*/false);
     }
-    near_.progress.lock().Leave(/*work=*/false);  // what is left is this thread's, which waits next
+    near_.progress.lock().Leave(/*work=*/false);  // this thread advances what is left: it waits next
   } else {
     NoteIssue(*operation);
     if (request.compares) NoteIssue(near_.queue.At(last));
-    near_.queue.Publish(last);  // then the progress lock: an owner that leaves it to sleep looks here after
+    // The progress lock is read after this: an owner that falls asleep gives up the lock, and then reads issued().
+    near_.queue.Publish(last);
   }
   return last;
 }
 
 void Issuer::NoteIssue(OperationQueue::Operation& pending) {
-  // Reading the clock takes as long as half a small operation in shared memory.
+  // Reading the clock takes half as long as a small operation in shared memory. So a distant deadline needs only the
+  // coarse clock.
   const OperationRequest& request = pending.request;
   const bool far = request.timeout >= 100 * Clock::kCoarse;
   pending.issued = far ? near_.clock.CoarseNow() : near_.clock.Now();
@@ -69,11 +71,11 @@ void Issuer::NoteIssue(OperationQueue::Operation& pending) {
   near_.records.OnIssued(pending);
 }
 
-// A failure that was noticed where nobody waits, or by a wait whose own operation had just completed, is ended by the
-// next call: there may be no thread of progress to do so, nor another call.
+// After a failure that was found outside of any wait, or by a wait whose own operation had just completed, the next
+// call ends all operations: there may be no progress thread to do so, and no other call.
 Error Issuer::WhyRefused(Collective collective, const Error& found) {
   if (!near_.failure.has_failed()) {
-    // What a limit refuses now may be taken later, and is tried again and again.
+    // A call that is refused because of a limit may succeed later, so it is not noted.
     const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
     if (is_wrong)
       IfMemoryAllows([&] { near_.closing.NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });

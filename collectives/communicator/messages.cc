@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// While no message is under way here, the lanes of messages are looked at once in so many polls: a collective must not
-// pay for a peer that has sent ahead.
+// While no message is pending here, only one of this many polls checks the lanes of messages. A collective must not
+// become slower because a peer has sent a message early.
 constexpr std::uint32_t kPollsBetweenGlances = 64;
 
 }  // namespace
@@ -76,7 +76,8 @@ Result<Message> Messages::SendAndReceive(const MessageRequest& out, const Messag
     return Submit({&receive, &send});
   }));
   const Status sent = WaitFor(send, TimePoint::max());
-  const Status received = WaitFor(receive, TimePoint::max());  // lent until then, whatever became of the other
+  // The buffer of the receive is in use until then, even if the send has failed.
+  const Status received = WaitFor(receive, TimePoint::max());
   RONDO_TRY(sent);
   RONDO_TRY(received);
   return receive.message;
@@ -115,14 +116,14 @@ std::optional<Status> Messages::FinalStatus(const MessageOperation& operation) c
 // ---- the owner ----
 
 bool Messages::Advance(bool glance_is_due) {
-  const bool ending = submissions_.is_closed();  // first: nothing is submitted after it
+  const bool ending = submissions_.is_closed();  // read first: nothing is submitted after the queue was closed
   bool moved = false;
   if (submissions_.has_peer_calls()) {
     for (const Rank peer : submissions_.TakePeerCalls()) engine_->Meet(peer);
     moved = true;
   }
   while (MessageOperation* const operation = submissions_.Take()) {
-    // It was issued at a look at the clock, perhaps after the last one here.
+    // The operation was issued at a read of the clock, perhaps a later one than the owner's last.
     if (operation->deadline != TimePoint::max()) near_.progress.OnLook(operation->deadline - operation->timeout);
     engine_->Start(*operation);
     moved = true;
@@ -132,7 +133,7 @@ bool Messages::Advance(bool glance_is_due) {
       ++glances_skipped_ < kPollsBetweenGlances)
     return false;
   glances_skipped_ = 0;
-  NoteGoodbyes();  // first: Poll writes nothing to a peer that has departed
+  NoteGoodbyes();  // must come first: Poll writes nothing to a peer that has left
   const Result<bool> polled = engine_->Poll();
   if (!polled) {
     near_.failure.Begin(polled.error());

@@ -10,15 +10,15 @@
 namespace rondo {
 namespace {
 
-// If only the shared segment is in use: its polls between two of the endpoint's, which adopts late connections there.
+// If only the shared segment is in use, the endpoint, which adopts late connections, is polled once in so many polls.
 constexpr std::uint32_t kSegmentPollsPerEndpointPoll = 64;
-// What runs at once: a rank has at most this many bytes, and is polled this often, before deadlines and lanes are
-// looked at.
+// Limits of an operation that runs in the call that issues it: the bytes of a rank, and the number of polls before
+// deadlines and lanes are checked.
 constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
 constexpr int kPollsAtOnce = 256;
 constexpr int kYieldsAtOnce = 2;
 constexpr int kPollsBetweenYieldsAtOnce = 8;
-// A device wakes no thread when it has come so far, or has copied.
+// A device wakes no thread when its stream reaches the operation, or when a copy ends. So a thread looks this often.
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 
 }  // namespace
@@ -32,14 +32,15 @@ ProgressSource::Advanced OperationProgress::Advance() {
 
 bool OperationProgress::AdvanceOperations() {
   near_.streams.OnLook();
-  if (!near_.endpoint.exists()) return false;  // destroyed, but a Work or a parent's Abort still holds this core
+  // The communicator is destroyed, but a Work or a parent's Abort still holds its core.
+  if (!near_.endpoint.exists()) return false;
   if (near_.failure.has_failed()) {
     if (near_.failure.has_ended()) {
-      near_.endpoint->Poll(near_.progress.Look());  // late comers are still heard, and told
+      near_.endpoint->Poll(near_.progress.Look());  // ranks that connect late still get their notices
       return false;
     }
-    // The thread that found the failure notifies the peers, which must be done when a call returns: its process may end
-    // then.
+    // The thread that found the failure is still notifying the peers. It must have done so when its call returns,
+    // because the process may end then.
     if (near_.failure.state() == Failure::State::kFailed) return false;
     EndAfterFailure();
     return true;
@@ -51,7 +52,7 @@ bool OperationProgress::AdvanceOperations() {
     near_.messages.Advance(/*glance_is_due=*/false);
     return true;
   }
-  // The segment's turns need nothing of the endpoint, and its clock would take longer than they do.
+  // Rounds on the shared segment do not need the endpoint. Reading the clock for it would take longer than they do.
   const bool look =
       !near_.current.runner().is_on_segment_alone() || messages || ++segment_polls_ % kSegmentPollsPerEndpointPoll == 0;
   if (look) near_.endpoint->Poll(near_.progress.Look());
@@ -147,14 +148,14 @@ bool OperationProgress::StartAndPoll() {
       continue;
     }
     near_.current.Complete(near_.queue.Current().request);
-    // A thread that parks looks at the progress lock first, which is left next.
+    // A thread that is about to park first checks the progress lock, which this thread releases after this.
     near_.queue.CompleteUnawaited();
     return true;
   }
   return false;
 }
 
-// ---- what progress_ asks ----
+// ---- for ProgressLoop ----
 
 bool OperationProgress::Glance() {
   return near_.current.runner().GlanceAtSegment() ||
@@ -177,7 +178,7 @@ void OperationProgress::OnPause(Duration pause) {
 
 ProgressSource::BeforeSleep OperationProgress::PrepareToSleep() {
   if (near_.current.runner().MoverBusy())
-    return BeforeSleep::kYield;  // nothing would wake a sleeper when the mover is done
+    return BeforeSleep::kYield;  // nothing would wake a sleeping thread when the mover is done
   const bool moved = near_.messages.in_use() && near_.failure.Guard("driving messages", [&] {
     return near_.messages.Advance(/*glance_is_due=*/true);
   });
@@ -231,17 +232,17 @@ void OperationProgress::RunCallbacks() {
       });
 }
 
-// ---- its end ----
+// ---- after a failure ----
 
 void OperationProgress::EndAfterFailure() noexcept {
   near_.failure.BeginEnd();
-  // The order matters: first nobody can reach the buffers, then the waiters learn that they are theirs again.
+  // The order matters: first no other process can reach the buffers, then the waiting threads learn that the user has
+  // them back.
   near_.endpoint->Revoke();
   std::vector<BlockedStep> blocked;
   IfMemoryAllows([&] { blocked = near_.current.runner().Blocked(); });
   const bool running = near_.current.running();
-  const OperationDescriptor operation =
-      near_.current.operation();  // of the segment it is forgotten when that is drained
+  const OperationDescriptor operation = near_.current.operation();  // a copy: draining the shared segment forgets it
   near_.current.Drain();
   IfMemoryAllows([&] {
     near_.failure.RefineCause([&](const Error& known) {
@@ -251,11 +252,11 @@ void OperationProgress::EndAfterFailure() noexcept {
   const Error cause = *near_.failure.cause();
   near_.records.OnFailure(cause, running);
   near_.messages.FailAll(cause);
-  near_.device.EndGraphs();  // of a queue that was not made yet when OnFailing was called
+  near_.device.EndGraphs();  // for a device queue that did not exist yet when OnFailing was called
   near_.device.ReleaseAllStreams();
   near_.failure.End();
   near_.progress.lock().Announce();
-  near_.listener.OnEnded();  // whoever waits has been told already
+  near_.listener.OnEnded();  // all waiting threads have been notified before
 }
 
 // ---- waiting ----

@@ -51,7 +51,7 @@ const BlockCounts* OperationQueue::KeepCounts(const OperationRequest& request, S
   } else if (!request.input_counts.empty() || !request.output_counts.empty()) {
     kept.counts.begins =
         sum_up(request.input_counts.empty() ? request.output_counts : request.input_counts, kept.begins);
-  } else {  // not the root: the other blocks count as empty
+  } else {  // this rank is not the root, so it counts the other blocks as empty
     const auto own = static_cast<std::size_t>(rank_);
     kept.begins.assign(static_cast<std::size_t>(world_size_) + 1, 0);
     std::fill(kept.begins.begin() + static_cast<std::ptrdiff_t>(own) + 1, kept.begins.end(),

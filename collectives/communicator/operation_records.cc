@@ -6,7 +6,7 @@
 namespace rondo {
 namespace {
 
-// From this size on a look at the clock is nothing beside the operation.
+// Operations of this size and more take much longer than reading the clock.
 constexpr std::uint64_t kLongFromBytes = 32 * 1024;
 
 bool IsShort(const OperationRequest& request) {
@@ -23,7 +23,7 @@ void OperationRecords::OnStart(bool looked) {
   start_is_coarse_ = !looked && IsShort(pending.request);
   if (!looked && !start_is_coarse_) progress_.Look();
   if (!recorder_->Has(sequence)) recorder_->Issued(CallOf(pending.request), pending.issued);
-  // The algorithm may have become another one since it was issued (CurrentOperation::SettleAlgorithm).
+  // The algorithm may have changed after the operation was issued (CurrentOperation::SettleAlgorithm).
   recorder_->Started(sequence, pending.request.descriptor.algorithm, progress_.last_look(), start_is_coarse_);
 }
 
@@ -58,7 +58,7 @@ void OperationRecords::OnBegun(const MessageOperation& operation) {
 }
 
 void OperationRecords::OnEnded(const MessageOperation& operation) {
-  // What a receive got is known once it has matched; of one that failed it may not be.
+  // The message of a receive is known once it has matched; a failed receive may not have matched.
   const bool matched = !operation.sends && operation.message.source != kNoRank;
   const std::uint64_t got = operation.message.count * SizeOf(operation.message.type);
   const bool good = !operation.error.has_value();

@@ -25,7 +25,8 @@ void PeerEvents::OnControl(Rank from, ControlMessage message) {
       const auto notice = DecodeAbortNotice(message.body);
       if (!notice) break;
       peers_.OnFailureNotice(from);
-      // It is repeated as it is: the culprit must learn which rank found the cause, not which rank passed it on.
+      // The notice is passed on unchanged: the culprit must learn which rank found the cause, not which rank passed it
+      // on.
       failure_.Begin(ErrorOf(*notice, names_.self()), notice->origin, Failure::Source::kNotice);
       return;
     }
@@ -35,7 +36,7 @@ void PeerEvents::OnControl(Rank from, ControlMessage message) {
 }
 
 void PeerEvents::OnHeartbeat(Rank from, const std::string& body) {
-  // A peer sends to a failed communicator because it is late, for instance.
+  // The communicator has failed already: a peer that is late, for instance, gets the notice as an answer.
   if (failure_.Answer(from)) return;
   if (IsLaneCall(body)) return submissions_.OnPeerCall(from);
   const auto report = DecodeProgressReport(body);
@@ -58,8 +59,8 @@ void PeerEvents::OnPeerEndedBefore(Rank peer, Error error) {
 }
 
 void PeerEvents::OnPeerLost(Rank peer, Error error) {
-  if (listener_.AdoptParentFailure()) return;                     // it is not lost: it gave its group up
-  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it merely cannot be reached
+  if (listener_.AdoptParentFailure()) return;                     // it is not lost: it gave up its group
+  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it only cannot be reached
   error = Suspicion::AttributeLoss(error, peer, names_.self());
   if (error.culprit() == names_.self() || !listener_.IsNewGroup()) return failure_.Begin(std::move(error));
   if (peers_.KeepEarlyLoss(std::move(error))) listener_.WakeOwner();
@@ -70,7 +71,7 @@ bool PeerEvents::AskForKeptGoodbyes() {
   std::optional<Error> no_answer;
   for (auto& [peer, error] : peers_.TakeEndedBefore()) {
     asked = true;
-    // After one question without an answer no other is asked: each may take kKeptGoodbyeLimit.
+    // If one question gets no answer, no other is asked: each may take kKeptGoodbyeLimit.
     Result<std::optional<std::string>> found = no_answer ? Fail(*no_answer) : kept_->Find(communicator_, peer);
     if (!found) no_answer = found.error();
     if (auto goodbye = found && *found ? DecodeGoodbye(**found) : std::nullopt) {

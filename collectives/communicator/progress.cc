@@ -14,29 +14,29 @@
 namespace rondo {
 namespace {
 
-// While spinning. A yield costs about half a microsecond where no other thread wants the core; without any, two ranks
-// that the scheduler put on one core spin their whole budget at each other.
+// Polls between two yields while spinning. A yield costs about half a microsecond if no other thread wants the core.
+// Without yields, two ranks that the scheduler put on one core would both spin to the end of their time.
 constexpr std::uint32_t kPollsBetweenYields = 8;
-// If all awaited ranks run on other cores, a yield only helps other programs.
+// If all awaited ranks run on other cores, a yield only helps other programs, so it is rarer.
 constexpr std::uint32_t kPollsBetweenYieldsToOthers = 64;
-// Such ranks are waited for this long before the core is given away, whatever the policy: a rank that shares it waits
-// for them, too.
+// A rank polls for awaited ranks on other cores at least this long before it gives its core away, whatever the policy:
+// if another rank shares the core, that rank waits for the same ranks.
 constexpr Duration kSpinForOtherCores = std::chrono::microseconds(20);
-// A waiting thread advances operations better than the progress thread, which costs two system calls and a core each
-// time they alternate. So the progress thread stands back, the longer the more often it finds that a thread has waited
-// meanwhile.
+// A waiting thread advances operations better than the progress thread: each change between the two costs two system
+// calls and a core. So the progress thread waits before it begins. It waits longer, the more often it finds that other
+// threads have waited meanwhile.
 constexpr Duration kMinStandBack = std::chrono::microseconds(100);
 constexpr Duration kMaxStandBack = std::chrono::milliseconds(1);
-// While bytes move.
+// Polls between two reads of the clock while bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 
 }  // namespace
 
 WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
-  // Where every rank has a core, polling catches an answer ten times sooner than a wake-up across cores (about 50 us on
-  // virtual machines). Where ranks share cores, a rank that polls keeps its peer from running: give the core away
-  // instead. Yields follow: two that both sleep wait for two wake-ups each time, and where these take longer than
-  // either polls, as on an emulated processor, they would never leave off.
+  // If every rank has a core, polling notices an answer ten times sooner than a wake-up across cores (about 50 us on
+  // virtual machines). If ranks share cores, a rank that polls keeps its peer from running, so it must give the core
+  // away. It yields before it sleeps: two ranks that both sleep wait for two wake-ups each time. If a wake-up takes
+  // longer than the ranks poll, as on an emulated processor, they would sleep for every message.
   if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = YieldsAtOnce().yield};
   return sleeps ? WaitPolicy{} : YieldsAtOnce();
 }
@@ -66,7 +66,7 @@ void ProgressLoop::Yield() {
   contention_.OnYield(Look() - before);
 }
 
-// A policy that sleeps at once does so wherever the others run.
+// A policy that sleeps at once does so wherever the awaited ranks run.
 WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   WaitPolicy policy = contention_.is_wanted() ? options_.shared_core_policy : options_.policy;
   const Duration awake = policy.spin + policy.yield;
@@ -95,7 +95,7 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (advanced.moved) {
       idle_since.reset();
       idle_polls = 0;
-      // A long operation on a slow machine may always have something to move.
+      // On a slow machine a long operation may have something to move at every poll.
       if (++moved_polls % kPollsBetweenClockReads == 0) {
         const TimePoint now = Look();
         note_pause(now);
@@ -105,7 +105,7 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
       continue;
     }
     const WaitPolicy policy = PolicyFor(advanced.awaited);
-    // At most every other time, so that the clock is read whatever a glance sees.
+    // Not twice in a row, so that the clock is read even if every glance sees something.
     glanced = !glanced && policy.spin > Duration::zero() && source_.Glance();
     if (glanced) continue;
     const TimePoint now = looked_ ? last_look_ : Look();
@@ -115,7 +115,7 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (now >= until) break;
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
-      // The peer may have been put on this very core: then only giving it away lets the bytes arrive.
+      // The peer may share this core: then its bytes arrive only if this thread gives the core away.
       const bool on_other_cores = advanced.awaited == AwaitedRanks::kOnOtherCores;
       if (++idle_polls % (on_other_cores ? kPollsBetweenYieldsToOthers : kPollsBetweenYields) == 0) Yield();
       continue;
@@ -138,16 +138,16 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (!lock_.LeaveToSleep()) {
       lock_.Park(wake, must_leave);
     } else {
-      // A thread that submitted a message or issued an operation while this one was still the owner could not start it,
-      // and parks; Dekker's other half.
+      // While this thread was still the owner, another thread may have issued an operation or submitted a message. It
+      // could not advance it, and parked. This check is the other half of Dekker's handshake.
       if (!source_.HasWorkSince(advanced.issued)) source_.Sleep(lock_.kick_fd(), wake);
       lock_.EndSleep();
     }
     if (!lock_.TryEnter()) return;
     Disarm();
-    Look();  // what completes now, in shared memory, does so without another look
-    // Idle still: a thread that was woken to check its peers would otherwise poll and yield first, at 2% of a core.
-    // Bytes end the idleness by moving.
+    Look();  // what completes in shared memory next needs no other read of the clock
+    // idle_since stays set: otherwise a thread that woke up only to check its peers would poll and yield first, which
+    // takes 2% of a core. It is reset as soon as bytes move.
   }
   Leave();
 }
@@ -172,9 +172,9 @@ bool ProgressLoop::DriveUntil(TimePoint until, Sequence waited, Condition ready,
     if (final) break;
   }
   waiters_.fetch_sub(1);
-  // The progress thread gave way to this one; it advances what is left.
+  // The progress thread was idle because of this one; it advances what is left.
   if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
-  // Callbacks run with nothing held, and while the progress thread advances operations again: they may wait for others.
+  // Callbacks run with no lock held, and while the progress thread can advance operations: they may wait for others.
   if (!callbacks_.empty()) source_.RunCallbacks();
   return final;
 }

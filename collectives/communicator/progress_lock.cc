@@ -24,11 +24,12 @@ void ProgressLock::Leave(bool work) {
 void ProgressLock::Announce(bool work) {
   if (sleeping_.load()) {
     const std::uint64_t one = 1;
-    // A full counter is readable too, so nothing is lost if this write fails.
+    // A full counter is readable, too: if this write fails, the sleeper still wakes.
     [[maybe_unused]] const ssize_t written = write(kick_fd_, &one, sizeof one);
   }
   if (parked_.load() > 0 || (work && parked_until_.load() > 0)) {
-    // The lock orders this after the parked thread's look at its condition; without it the call could fall in between.
+    // The mutex makes sure that a thread which has found its condition false is already waiting. Otherwise the
+    // notification could come between its check and its wait.
     const MutexLock lock(mutex_);
     changed_.NotifyAll();
   }

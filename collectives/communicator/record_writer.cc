@@ -28,7 +28,7 @@ void RecordWriter::Add(const Group& group, std::vector<DumpedGroup>& groups) con
   dumped.description = group.description;
   dumped.ranks = group.ranks;
   dumped.rank = self;
-  // Records first: what they say of an operation is then no more than what is said of all.
+  // The records are read first: then they contain no operation that the counters below do not count.
   dumped.records = near_.records.recorder()->Read();
   dumped.message_errors = near_.records.recorder()->MessageErrors();
   if (options_.frame != nullptr)

@@ -18,7 +18,7 @@ constexpr std::uint64_t kSurelyFits = std::uint64_t{1} << 24;  // elements for e
 
 using Counts = std::span<const std::uint64_t>;
 
-// Their sum. kInvalidArgument where there is not one for each rank, or where no memory could hold them.
+// Returns the sum of the counts. kInvalidArgument if there is not one for each rank, or if no memory could hold them.
 Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataType type) {
   if (counts.size() != static_cast<std::size_t>(world_size))
     return Fail(ErrorCode::kInvalidArgument, "{} has {} entries, but there are {} ranks", name, counts.size(),
@@ -34,17 +34,18 @@ Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataT
   return sum;
 }
 
-// Of all_to_all_v each rank knows its own counts only. A wrong guess costs most where vectors are large.
+// The assumed size of all_to_all_v, of which each rank knows only its own counts. A wrong guess costs most for large
+// vectors.
 constexpr std::uint64_t kUnknownBytes = 1 << 20;
 
 bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
 
-// Only where something is rounded does it matter how wide the partial results are.
+// Only for operations that round does it matter how wide the partial results are.
 bool Rounds(ReduceOp op) {
   return op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kAvg || op == ReduceOp::kPremulSum;
 }
 
-// What in place means, for the error that tells what was found instead.
+// The rule of in-place calls that a call has broken, for its error.
 const char* InPlaceRule(Collective collective) {
   switch (collective) {
     case Collective::kAllGather: return "input is not this rank's block of the output";
@@ -63,7 +64,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
   const auto world = static_cast<std::uint64_t>(world_size_);
   const bool has_blocks = BlocksOf(d.collective, 2) > 1;
   std::uint64_t own = d.count, all = d.count;
-  // The divisions would be a tenth of a small operation.
+  // The divisions would take a tenth of the time of a small operation.
   if (d.count > kSurelyFits && d.count > kMaxBytes / SizeOf(d.type) / (has_blocks ? world : 1))
     return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", d.count, Name(d.type));
   if (has_blocks) all = d.count * world;
@@ -93,7 +94,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
       } else {
         counts = {};
       }
-      d.count = 0;  // nobody else knows it
+      d.count = 0;  // other ranks do not know it
     } else {
       RONDO_ASSIGN(all, total(counts, "counts"));
       own = counts[self];
@@ -102,7 +103,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
     request.own_at = counts.empty() ? 0 : std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0});
     if (!HasRoot(d.collective) &&
         std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end()) {
-      d.varying = false;  // all ranks see it, and every algorithm serves it
+      d.varying = false;  // all ranks see that the counts are equal, and every algorithm serves equal counts
       d.count = own;
       counts = {};
     }
@@ -151,7 +152,7 @@ Status RequestChecker::CheckBuffers(OperationRequest& request) const {
     return Fail(ErrorCode::kInvalidArgument, "input is null, but {} elements are due there", request.input_elements);
   if (output_bytes > 0 && request.output == nullptr)
     return Fail(ErrorCode::kInvalidArgument, "output is null, but {} elements are due there", request.output_elements);
-  // Who only receives has one memory; so the schedule is the same wherever the ignored input points.
+  // A rank that only receives has one memory. So its schedule does not depend on the ignored input.
   request.in_place = collective == Collective::kBarrier || (collective == Collective::kBroadcast && input_bytes == 0);
   if (input_bytes == 0 || output_bytes == 0) return {};
 
@@ -184,7 +185,7 @@ DataType RequestChecker::TravellingType(const OperationDescriptor& d, const Oper
   if (!Reduces(d.collective)) return d.type;
   const bool wide = options.wide_partials.value_or(defaults_.wide_partials);
   if (wide && IsHalf(d.type) && Rounds(d.op)) return WideTypeOf(d.type);
-  // Alone in the world a rank divides by 1.
+  // A rank that is alone divides by 1.
   return d.op == ReduceOp::kAvg && world_size_ > 1 ? AverageTypeOf(d.type) : d.type;
 }
 
@@ -216,7 +217,7 @@ Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const Ope
 
 Candidate RequestChecker::Expect(const OperationDescriptor& d, const OperationOptions& options,
                                  Algorithm algorithm) const {
-  if (algorithm == Algorithm::kIntranode) return {.algorithm = algorithm};  // in no profile
+  if (algorithm == Algorithm::kIntranode) return {.algorithm = algorithm};  // no profile has costs for it
   return selector_.Expect(algorithm, CallOf(d, IsReproducible(options)));
 }
 
@@ -242,7 +243,7 @@ Status RequestChecker::Check(OperationRequest& request, const OperationOptions& 
   d.type = TravellingType(d, options);
   if (request.wide()) {
     d.user_type = request.type;
-    // What travels widened lies in memory of our own: who has a result has it there, too.
+    // Widened elements are in memory of this communicator: a rank that has a result has it in place there.
     request.in_place = d.collective != Collective::kReduce || rank_ == d.root;
   }
   RONDO_ASSIGN(const Selection selection, Choose(d, options));

@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// What has been issued before it is there is watched, too: what streams wait for comes after it.
+// Operations that were issued before are watched, too: those that streams wait for come after them.
 Status StreamGuard::Begin() {
   try {
     watch_ = std::make_unique<StreamWatch>(*this, near_.clock, near_.queue.capacity());
@@ -30,14 +30,14 @@ void StreamGuard::OnIssued(const OperationQueue::Operation& pending) {
   const OperationRequest& request = pending.request;
   const bool on_device = request.staging != nullptr;
   watch_->Issued(request.descriptor.sequence,
-                 // Not pending.deadline, which a driving thread may move meanwhile.
+                 // Not pending.deadline: the owner may extend it meanwhile.
                  {.deadline = Later(pending.issued, request.timeout),
                   .on_device = on_device,
                   .stream_waits = on_device && request.stream_waits});
 }
 
-// By a thread of its own: a logger may wait for a lock that the thread which is held up has, an interpreter's for
-// instance. While one report goes out no other does.
+// Logs on a thread of its own: a logger may wait for a lock that the blocked thread holds, such as an interpreter's.
+// While one report is being written, no other is.
 void StreamGuard::OnHeldUp(Sequence operation, Duration time) {
   if (near_.logger == nullptr || is_reporting_.exchange(true)) return;
   if (reporter_.joinable()) reporter_.join();
@@ -54,7 +54,7 @@ void StreamGuard::OnHeldUp(Sequence operation, Duration time) {
   IfMemoryAllows([&] {
     try {
       reporter_ = StartServiceThread("rondo-teller", report);
-    } catch (const std::system_error&) {  // then it is not said
+    } catch (const std::system_error&) {  // without a thread, there is no log message
     }
   });
   if (!reporter_.joinable()) is_reporting_.store(false);

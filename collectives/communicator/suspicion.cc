@@ -72,7 +72,7 @@ Verdict Suspicion::JudgeLaneFailure(const LaneFailure& failure, TimePoint now) {
           ? *failure.error
           : Error(ErrorCode::kConnectionReset,
                   fmt::format("rank {} ended its lane to rank {} while bytes are due", failure.peer, self_));
-  // A lane knows if only this end can be at fault.
+  // A lane knows if only this rank can be at fault.
   return {.error = AttributeLoss(error, error.culprit() == self_ ? self_ : failure.peer, self_)};
 }
 
@@ -80,7 +80,7 @@ Error Suspicion::AttributeLoss(const Error& error, Rank peer, Rank self) {
   return error.With([&](ErrorDetails& d) {
     const bool here = d.code == ErrorCode::kResource || peer == self;
     d.culprit = here ? self : peer;
-    if (here) d.host.clear();  // it was the peer's
+    if (here) d.host.clear();  // it was the peer's host
   });
 }
 
@@ -97,7 +97,7 @@ Verdict Suspicion::JudgeLate(const LateOperation& late, bool is_first, std::span
 }
 
 bool Suspicion::OthersReportFirst(std::span<const BlockedOn> blocked, TimePoint now) const {
-  // Of two ranks neither knows more than the other.
+  // With two ranks, neither knows more than the other.
   if (world_size_ <= 2) return false;
   bool has_steps = false;
   for (const BlockedOn& on : blocked) {
@@ -113,7 +113,7 @@ Duration Suspicion::SilenceOf(const BlockedOn& on, TimePoint now) const {
 }
 
 std::string Suspicion::DescribeSilence(const BlockedOn& on, TimePoint now) const {
-  // A peer that is still being connected to has no way to send anything; `path` describes how far that is.
+  // A peer to which the connection is still being made has no way to send anything; `path` describes its state.
   if (!on.is_connected) return "";
   const Duration silence = SilenceOf(on, now);
   return silence >= graces_.silence ? fmt::format("; connected and silent for {:.3f} s", SecondsOf(silence))
@@ -128,7 +128,7 @@ std::string Suspicion::Describe(const BlockedOn& on, const LateOperation& late, 
   if (!step.started)
     return fmt::format("rank {} (nothing of this operation {}{}{}; {})", step.peer,
                        step.sending ? "could be sent" : "arrived", rail, silence, on.path);
-  // With the rate, a slow link can be told from a dead one.
+  // The rate tells a slow link from a dead one.
   return fmt::format("rank {} ({} of {} bytes of step {} {}{}, {:.3g} MB/s{})", step.peer, step.bytes_done,
                      step.bytes_due, step.step, step.sending ? "sent" : "arrived", rail,
                      static_cast<double>(step.bytes_done) / SecondsOf(late.timeout) / 1e6, silence);

@@ -10,8 +10,8 @@
 namespace rondo {
 namespace {
 
-// Operands come as they lie in the user's buffers and on the wire, at any address; a user's function may rely on
-// alignment. What is not aligned goes through pieces of this size.
+// Operands are in the user's buffers and in received data, at any address; but a user's function may rely on alignment.
+// Unaligned data is copied through pieces of this size.
 constexpr std::size_t kPieceBytes = 4096;
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace rondo {
 namespace {
 
-// A yield of which nothing came takes two to three times as long as a system call that does nothing; one that let
-// somebody run takes more. Such a call takes 0.1 us, or 0.25 with mitigations, or 2 on an emulated processor.
+// A yield after which no other thread ran takes two to three times as long as a system call that does nothing;
+// otherwise it takes longer. Such a call takes 0.1 us, or 0.25 us with mitigations, or 2 us on an emulated processor.
 Duration MeasureLongYield(const Clock& clock) {
   constexpr int kCalls = 8, kLongInCalls = 5;
   Duration call = Duration::max();
