@@ -23,9 +23,8 @@ struct Peer {
   PeerView view = {};         // what the peer has sent
   bool goodbye_sent = false;  // this rank has sent it a goodbye
   bool is_notified = false;   // this rank has sent it a notice of its own failure
-  bool has_failed =
-      false;  // it has sent a notice of failure; if its connection then ends, that does not mean that it died
-  bool is_lost = false;  // its connection ended without a goodbye, and it had not sent a notice of failure
+  bool has_failed = false;    // it has sent a notice of failure; then the end of its connection is not its death
+  bool is_lost = false;       // its connection ended without a goodbye, and it had not sent a notice of failure
 };
 
 class Peers {

@@ -36,8 +36,8 @@ class UserOperationMover final : public Mover {
   const UserOperation* operation_ = nullptr;
   DataType type_ = DataType::kUint8;
   std::optional<std::string> failure_;
-  std::vector<std::uint64_t>
-      combined_;  // bytes that the function has combined, by stream; only valid while a user's operation runs
+  // Bytes that the function has combined, by stream. Only valid while a user's operation runs.
+  std::vector<std::uint64_t> combined_;
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// What ranks must have alike, option by option: the tables of collectives/agreed_options.h, each row of which is tried.
+// Options that must be equal on all ranks: tries each row of the tables in collectives/agreed_options.h.
 #include "collectives/agreed_options.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,8 @@ namespace agreed_options_test {
 
 using Change = std::function<void(ConnectOptions&)>;
 
-// Another value of each option that must be alike. A row of the tables without one fails the tests below.
+// For each option that must be equal on all ranks, a change of its value. A row of the tables that has none here fails
+// the tests below.
 const std::map<std::string_view, Change>& OtherValues() {
   static const std::map<std::string_view, Change> changes{
       {"token", [](ConnectOptions& o) { o.token = "another"; }},
@@ -54,7 +55,7 @@ const std::map<std::string_view, Change>& OtherValues() {
   return changes;
 }
 
-// Two ranks over a file; `change` makes the options of rank 1.
+// Connects two ranks over a file store; `change` is applied to the options of rank 1.
 std::vector<Connected> ConnectTwo(const ConnectOptions& common, const Change& change) {
   const TemporaryDirectory directory;
   std::vector<ConnectOptions> each(2, common);
@@ -70,7 +71,7 @@ ConnectOptions Over(Path path) {
   return options;
 }
 
-// The option's name and both values, as ConfigOf has them.
+// The message contains the option's name and both values, as ConfigOf describes them.
 void CheckToldBoth(const std::vector<Connected>& ranks, std::string_view label, const std::string& at_0,
                    const std::string& at_1) {
   CHECK(at_0 != at_1);
@@ -85,7 +86,7 @@ void CheckToldBoth(const std::vector<Connected>& ranks, std::string_view label, 
   }
 }
 
-// As Connect completes them.
+// The options as Connect completes them.
 ConnectOptions Completed(ConnectOptions options) {
   if (!options.tls) options.tls = TlsOptions{};
   if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();

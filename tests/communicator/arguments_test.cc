@@ -1,5 +1,5 @@
-// What a call may be given: pointers that are ignored, what in place means for each collective, and the arguments that
-// are refused before anything starts.
+// The arguments of calls: which pointers are ignored, what in place means for each collective, and which arguments are
+// refused before anything starts.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -51,7 +51,7 @@ TEST_CASE("pointers that a rank's part ignores may be null") {
       Values part(4, -1);
       CHECK(communicator.Scatter(at_root ? all.data() : nullptr, part.data(), 4, kType, root));
       CHECK(part == Values(4, rank));
-      // Rank 1 has nothing, and need not have anything to point at.
+      // Rank 1 has no elements, so it needs no memory.
       const std::uint64_t count = counts[static_cast<std::size_t>(rank)];
       const std::span<const std::uint64_t> known = at_root ? std::span(counts) : std::span<const std::uint64_t>();
       CHECK(communicator.GatherV(count > 0 ? own.data() : nullptr, count, at_root ? all.data() : nullptr, known, kType,
@@ -99,7 +99,7 @@ TEST_CASE("buffers that overlap otherwise than in place are refused, and the err
       CheckInvalid(communicator.Gather(a.data() + 5, a.data(), 5, kType, 0), "input is not the root's block");
       CheckInvalid(communicator.Scatter(a.data(), a.data() + 5, 5, kType, 0), "output is not the root's block");
     }
-    CHECK(communicator.Barrier());  // nothing was started
+    CHECK(communicator.Barrier());  // no refused call has started anything
     CHECK(communicator.Close());
   });
 }
@@ -153,7 +153,8 @@ TEST_CASE("null where elements are due, roots outside the world and algorithms t
   });
 }
 
-// Every rank calls `call` and must be told of the disagreement in these words, in the call or when it closes.
+// Every rank calls `call`. Each must get an error that names the disagreement in these words, from the call or from
+// Close.
 template <typename Call>
 void CheckMismatch(int world, const std::vector<std::string>& words, const Call& call) {
   InprocNetwork network(world);

@@ -1,4 +1,4 @@
-// Averages that fit their type although the sum of the operands does not.
+// Averages that fit their type, although the sum of the operands does not.
 #include <doctest/doctest.h>
 
 #include <string>

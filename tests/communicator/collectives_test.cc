@@ -1,5 +1,6 @@
-// Every collective through the public face, by every algorithm that serves it, against its definition (plain.h): all
-// small worlds, roots, placements, even and uneven counts, none at all, on lanes that use every freedom they have.
+// Every collective through the public interface, by every algorithm that serves it, compared with its definition
+// (plain.h): all small worlds, roots, placements, even, uneven and zero counts, on lanes that behave in every allowed
+// way.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -21,8 +22,8 @@ constexpr std::array kCollectives{
     Collective::kReduceScatter, Collective::kGather, Collective::kScatter,   Collective::kAllToAll,
 };
 
-// The counts to try: even ones through the plain form, uneven ones (zeros among them) through the ...V form. `few` of
-// them where lanes are what is tried.
+// The counts to try: even ones for the plain form, uneven ones (some of them zero) for the ...V form. `few`: fewer
+// counts, for tests that vary the lanes.
 std::vector<Case> CasesOf(Collective collective, int world, bool few = false) {
   const auto ranks = static_cast<std::size_t>(world);
   Counts uneven, one_only(ranks, 0), rising;
@@ -129,7 +130,8 @@ TEST_CASE("asynchronous operations of all kinds, issued together, happen one aft
       std::vector<plain::Buffers> buffers;
       for (const Case& c : cases) buffers.emplace_back(c, communicator.rank(), world);
       std::vector<Work> works;
-      for (std::size_t i = 0; i < cases.size(); ++i)  // the counts of a ...V form are gone when its call has returned
+      // A ...V call copies the counts: those of each call are destroyed when it has returned.
+      for (std::size_t i = 0; i < cases.size(); ++i)
         works.push_back(
             plain::Issue(communicator, cases[i], buffers[i].in(), buffers[i].out(), DataType::kInt64, ReduceOp::kSum));
       for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -1,4 +1,4 @@
-// Connect where one rank cannot take part: the others are told why, instead of waiting for it or finding it dead.
+// Connect if one rank cannot take part: the other ranks get the reason, instead of waiting or reporting a dead rank.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ ConnectOptions RankOf(Rank rank, const std::string& url) {
   return options;
 }
 
-// What both ranks come to, of which `broken` has an address that is none of this machine's.
+// The errors of two ranks of which rank `broken` has an address that this machine does not have.
 std::array<Error, 2> WithoutAddress(Rank broken, const std::string& url) {
   std::array<Error, 2> errors{Error(ErrorCode::kInternal, "none"), Error(ErrorCode::kInternal, "none")};
   std::array<std::thread, 2> threads;
@@ -69,7 +69,7 @@ TEST_CASE("Where one rank cannot listen the others are told so at once, by its n
         CHECK(Has(error, "rank " + std::to_string(broken) + ", host "));
         CHECK(Has(error, "cannot take part: no interface has the address 192.0.2.1"));
       }
-      CHECK(std::chrono::steady_clock::now() - began < 20s);  // of the 30 of the timeout
+      CHECK(std::chrono::steady_clock::now() - began < 20s);  // well before the timeout of 30 s
     }
   }
 }
@@ -88,7 +88,7 @@ TEST_CASE("A range of ports comes from the options, else from RONDO_PORTS, which
   REQUIRE_FALSE(communicator);
   CHECK(Has(communicator.error(), "the range of ports 5 to 4 ends before it begins"));
 
-  // One port that this test listens on: the range is used up, whoever said it.
+  // A range with one port, which this test listens on: Connect fails for the option and for the variable.
   const auto listener = ListenOnPort({});
   REQUIRE(listener);
   const std::uint16_t taken = LocalSocketAddress(listener->get()).port;

@@ -1,5 +1,5 @@
-// Whole jobs with TLS, by Connect alone: ranks are threads as if processes. Who belongs gets right sums over every
-// path, and who does not is told, as are the others, within the time they have.
+// Whole jobs with TLS, through Connect only; ranks are threads that behave like processes. Ranks that belong to the job
+// compute right sums over every path. A rank that does not belong gets an error, and so do the others, in time.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -49,7 +49,7 @@ ConnectOptions At(const std::string& url) {
   return options;
 }
 
-// On a thread each.
+// Calls `body` once for each rank, each on its own thread.
 void ForEach(std::size_t ranks, const std::function<void(std::size_t)>& body) { OnThreads(ranks, body); }
 
 Ranks MeetEach(std::vector<ConnectOptions> each) {
@@ -58,14 +58,14 @@ Ranks MeetEach(std::vector<ConnectOptions> each) {
   return ranks;
 }
 
-// One rank for each of `tls`.
+// Connects one rank for each entry of `tls`.
 Ranks Meet(const ConnectOptions& common, const std::vector<TlsOptions>& tls) {
   std::vector<ConnectOptions> each(tls.size(), common);
   for (std::size_t rank = 0; rank < tls.size(); ++rank) each[rank].tls = tls[rank];
   return MeetEach(std::move(each));
 }
 
-// Small and large vectors, twice: every element is right.
+// Sums small and large vectors, twice, and checks every element.
 std::string Sum(Communicator& communicator) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}, std::size_t{7}}) {
     std::vector<std::int64_t> in(count), out(count);
@@ -92,7 +92,7 @@ void CheckSums(Ranks& ranks) {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// "", when a rank that others have lost is known to be dead: then a rebuild does not wait for it.
+// Returns "" as soon as this rank knows that a rank is dead: then a rebuild does not wait for the dead rank.
 std::string Notice(Communicator& communicator) {
   return Sum(communicator) == "right" ? "a sum without a rank that is dead" : "";
 }
@@ -172,7 +172,7 @@ TEST_CASE("a rank with another key, or an expired certificate, is told so at the
                {files.Member("ca", "fresh"), old, "refused this process's certificate: it has expired"}};
   std::unique_ptr<TcpStoreServer> stores[] = {StoreWith(cases[0].right), StoreWith(cases[1].right)};
   Ranks of_case[std::size(cases)];
-  ForEach(std::size(cases), [&](std::size_t i) {  // side by side, since each waits
+  ForEach(std::size(cases), [&](std::size_t i) {  // at the same time, since each of them waits
     ConnectOptions options = At(stores[i]->Describe());
     options.timeout = 3s;
     of_case[i] = Meet(options, {cases[i].right, cases[i].wrong});
@@ -196,7 +196,7 @@ TEST_CASE("where the store is a file, too, ranks that meet are told that their m
   ConnectOptions options = At("file://" + files.Write("store", ""));
   options.timeout = 4s;
   const Ranks ranks = Meet(options, {tls, {}, tls});
-  // Those who have failed leave the file, and one that comes after all of them finds nobody.
+  // Ranks that have failed leave the file. So a rank that looks after all others have left finds no rank.
   int told = 0;
   for (const auto& rank : ranks) {
     REQUIRE(!*rank);
@@ -229,7 +229,7 @@ TEST_CASE("what is rebuilt has TLS again") {
   options.rebuildable = true;
   Ranks ranks = Meet(options, {tls, tls, tls});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
-  ranks[1].reset();  // without a word
+  ranks[1].reset();  // without a goodbye
   std::vector<std::string> sums(3, "right");
   ForEach(3, [&](std::size_t rank) {
     if (rank == 1) return;
@@ -247,7 +247,7 @@ TEST_CASE("what is rebuilt has TLS again") {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// ---- with the job's token, which gives the key ----
+// ---- with the job's token, from which the key is derived ----
 
 std::shared_ptr<const JobToken> TokenOf(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
@@ -256,7 +256,7 @@ std::unique_ptr<TcpStoreServer> StoreByToken(std::string_view text) {
   return StoreWith(*FindTls(TlsOptions{.mode = TlsMode::kPsk}, {}, token.get()), token);
 }
 
-// As a rank that finds this in its environment; "": it does not.
+// The options of a rank with these variables in its environment; "": the variable is not set.
 ConnectOptions Told(ConnectOptions options, const std::string& tls, const std::string& token) {
   options.environment = [=](const std::string& name) -> std::optional<std::string> {
     const std::string value = name == "RONDO_TLS" ? tls : name == "RONDO_TOKEN" ? token : "";
@@ -302,7 +302,7 @@ TEST_CASE("psk and a token: who has another token, no TLS, or the key without th
   std::vector<std::unique_ptr<TcpStoreServer>> stores;
   for (std::size_t i = 0; i < std::size(cases); ++i) stores.push_back(StoreByToken("secret"));
   Ranks of_case[std::size(cases)];
-  ForEach(std::size(cases), [&](std::size_t i) {  // side by side, since each waits
+  ForEach(std::size(cases), [&](std::size_t i) {  // at the same time, since each of them waits
     const auto& wrong = cases[i];
     ConnectOptions options = At(stores[i]->Describe());
     options.timeout = 3s;
@@ -330,7 +330,7 @@ TEST_CASE("psk and a token: who has another token, no TLS, or the key without th
 
 TEST_CASE("psk without a key and without a token is a wrong argument that names both variables") {
   ConnectOptions options = Told(At("tcp://127.0.0.1:1"), "psk", "");
-  options.timeout = 10min;  // nobody waits for it
+  options.timeout = 10min;  // the error must come without waiting for it
   const Ranks ranks = MeetEach({options});
   REQUIRE(!*ranks[0]);
   CHECK(ranks[0]->error().code() == ErrorCode::kInvalidArgument);
@@ -344,7 +344,7 @@ TEST_CASE("psk and a token: a rank dies, a newcomer takes its place, and all of 
   options.rebuildable = true;
   Ranks ranks = MeetEach({options, options, options});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
-  ranks[1].reset();  // without a word
+  ranks[1].reset();  // without a goodbye
   std::vector<std::string> sums(3);
   ForEach(3, [&](std::size_t rank) {
     Connected next = tl::unexpected(Error(ErrorCode::kInternal, ""));

@@ -1,4 +1,5 @@
-// Ranks that meet with the job's token, and who does not belong to them, by Connect alone: threads as if processes.
+// Ranks that meet with the job's token, and clients without the right one, through Connect only; ranks are threads that
+// behave like processes.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -37,14 +38,14 @@ ConnectOptions At(const std::string& rendezvous) {
   return options;
 }
 
-// Every rank as it is, with the token at its place.
+// Connects one rank for each token, and returns the results by rank.
 std::vector<Connected> ConnectAll(const ConnectOptions& common, const std::vector<std::string>& tokens) {
   std::vector<ConnectOptions> each(tokens.size(), common);
   for (std::size_t rank = 0; rank < tokens.size(); ++rank) each[rank].token = tokens[rank];
   return ConnectEach(std::move(each));
 }
 
-// All of them have a communicator, and each rank's number is in the sum.
+// All ranks have connected, and together they compute the right sum of their numbers.
 void CheckTheySum(std::vector<Connected>& ranks) {
   std::vector<std::int64_t> sums(ranks.size(), 0);
   for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
@@ -103,7 +104,7 @@ TEST_CASE("A rank with another token is told so at the store, and the others who
   }
 }
 
-// Red without the token's line in what ranks compare when they meet: then they do meet, and fail at their first call.
+// This fails if ranks do not compare the token when they meet: then they do meet, and fail at their first call.
 TEST_CASE("Over a file ranks with another token, or without one, are told by its fingerprint, all of them") {
   for (const std::string wrong : {"Secret", ""}) {
     CAPTURE(wrong);
@@ -132,7 +133,7 @@ TEST_CASE("Ranks meet again and again at one place, one generation after the oth
       options.world_size = 4;
       options.timeout = 10s;
       for (; options.generation < 30; ++options.generation) {
-        const auto met = Connect(options);  // and goes, without a word
+        const auto met = Connect(options);  // is destroyed at once, without a goodbye
         CHECK_MESSAGE(met.has_value(), met.error().ToString());
       }
     });

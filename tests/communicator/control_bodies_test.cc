@@ -1,4 +1,4 @@
-// The bodies of control messages, byte by byte: what a peer says of its end, and of a failure.
+// The bodies of control messages, byte by byte: goodbyes, progress reports and failure notices.
 #include <doctest/doctest.h>
 
 #include <string>

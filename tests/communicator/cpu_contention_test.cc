@@ -1,4 +1,4 @@
-// Whether others want the core, from how long it takes to give it away.
+// Detects whether other threads want the core, by how long a yield takes.
 #include "collectives/communicator/cpu_contention.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ TEST_CASE("on a machine whose system calls are slow a yield has to last longer t
 }
 
 TEST_CASE("what a long yield is follows from what a system call takes, within bounds") {
-  // Every look at this clock takes as long as the machine's system call is to seem.
+  // Each read of this clock advances it by the time that a system call of the simulated machine takes.
   struct Slow final : Clock {
     explicit Slow(Duration step) : step(step) {}
     TimePoint Now() const override { return now += step; }

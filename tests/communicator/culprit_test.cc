@@ -1,4 +1,4 @@
-// Which rank is named as the culprit, and which rank reports it, when the news of a failure comes at an awkward time.
+// Which rank is named as the culprit, and which rank reports it, if the failure becomes known at an awkward time.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -11,7 +11,8 @@
 namespace rondo {
 namespace culprit_test {
 
-// Rank 3 speaks first, and whoever hears it takes its lanes away: a rank may see that before it hears why.
+// Rank 3 reports first, and each rank that gets the report closes its lanes. So a rank may see a lane end before it
+// gets the report.
 TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none that merely ended because of it") {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -27,7 +28,7 @@ TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none th
                                                               {.algorithm = Algorithm::kRecursiveHalving}));
     }
     for (const Status& status : ranks.FinishAll(works)) {
-      if (status) continue;  // it had all it needed
+      if (status) continue;  // the rank had all the bytes that it needed
       ++failed;
       CAPTURE(status.error().ToString());
       CHECK((status.error().culprit() == 1 || status.error().culprit() == 3));
@@ -36,7 +37,8 @@ TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none th
   CHECK(failed > 300);
 }
 
-// Nobody waits when the news come, and no thread of progress is there: the call that is refused is the last to come by.
+// No thread waits when the notice arrives, and there is no progress thread. So the refused call is the last chance to
+// write the records.
 TEST_CASE("a call that is refused says who reports the failure, and has the records of it written") {
   for (const bool blocks : {false, true}) {
     CAPTURE(blocks);
@@ -50,7 +52,7 @@ TEST_CASE("a call that is refused says who reports the failure, and has the reco
     CHECK(ranks.Finish(works) == "");
     ranks.communicator(1).Abort("by this test");
     while (ranks.network().Step()) continue;
-    ranks.communicator(0).Progress();  // hears of it, no more
+    ranks.communicator(0).Progress();  // receives the notice, and does nothing else
     const std::string file = records.File("rondo-own-g0-group0-rank0.json");
     REQUIRE_FALSE(std::filesystem::exists(file));
     const Status status = blocks ? ranks.communicator(0).Barrier() : ranks.communicator(0).BarrierAsync().Wait();

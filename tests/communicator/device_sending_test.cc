@@ -1,5 +1,5 @@
-// Memory of devices sent from where it lies, by lanes that can: what stays where it is, what is copied all the same,
-// and which memory adapters are told of. The adapters here are played; tests/transport_ib has real ones.
+// Lanes that send directly from memory of devices: which data they send so, which data is still copied, and which
+// memory is registered with adapters. The adapters here are simulated; tests/transport_ib has real ones.
 #include "tests/support/device_sending.h"
 
 #include <doctest/doctest.h>
@@ -60,7 +60,7 @@ plain::Case CaseOf(Collective collective, int world, std::uint64_t count = kElem
   return c;
 }
 
-// A first operation makes the lanes, of which none may be asked before it is open.
+// The first operations open the lanes; a lane that is not open yet may not be used to send memory of devices.
 void Connect(Communicator& communicator, Own& own) {
   CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, communicator.world_size(), 1)) == "");
   plain::Case gather = CaseOf(Collective::kGather, communicator.world_size(), 1);

@@ -1,5 +1,5 @@
-// Operations on memory of devices, by way of the host's: with a device whose memory no processor may touch and whose
-// copies come late and in pieces.
+// Operations on memory of devices by way of the host, with a simulated device: no processor may touch its memory, and
+// its copies complete late and in pieces.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace devices_test {
 
 constexpr std::uint64_t kWindowBytes = 4096;
 
-// As OnRanks, each rank with a device of its own.
+// Like OnRanks, but each rank has a device of its own.
 void OnDevices(InprocNetwork& network, const std::function<void(Communicator&, OwnDevice&)>& body,
                const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
   std::vector<std::unique_ptr<OwnDevice>> devices;
@@ -69,7 +69,7 @@ TEST_CASE("Every collective gives on devices what it gives on the host, in windo
     OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
       for (const Collective collective : kCollectives)
         for (const bool in_place : {false, true})
-          // Nothing, a part of a window, a whole one, a whole one and a bit, several.
+          // The counts are: zero, a part of a window, one window, a little more than one, and several.
           for (const std::uint64_t count : {0u, 1u, 100u, 512u, 513u, 2100u}) {
             plain::Case c;
             c.collective = collective;
@@ -213,7 +213,7 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
     std::memcpy(got.data(), wide.bytes().data(), wide.size());
     CHECK(got == std::vector<std::uint16_t>(kElements, ToBfloat16(2.0F)));
 
-    // Each block of a result widened lies elsewhere in every window.
+    // In each window, every block of a widened result is at another place.
     std::vector<std::uint16_t> blocks(3 * kElements);
     for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = ToBfloat16(static_cast<float>(i % 64));
     PlainDeviceMemory& all = own.Holding(blocks.data(), 2 * blocks.size());
@@ -250,7 +250,7 @@ TEST_CASE("Averages whose sums are beyond their type are right by way of the hos
   });
 }
 
-// What the two ranks of a case were told of a fault of rank 0's or 1's device, stated where it ends.
+// Collects the errors of the two ranks of a case in which a device fails, and checks them when it is destroyed.
 class DeviceFault {
  public:
   ~DeviceFault() { StateFault(37, fired_, std::vector<Status>(told_.begin(), told_.end()), {.path = "inproc"}); }
@@ -292,13 +292,14 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
   });
 }
 
-// On the stream's thread in place of a device, which nobody has to look at.
+// Runs the stream on the calling thread, in place of a device, until the stream is empty.
 void AwaitStream(PlainStream& stream) {
   while (!stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
-  for (const int timeout_ms : {300, 3000}) {  // before and after it is known how long it does not come back
+  // Shorter and longer than the watchdog needs to find that the call does not return.
+  for (const int timeout_ms : {300, 3000}) {
     CAPTURE(timeout_ms);
     InprocNetwork network(2, {});
     DeviceFault fault;
@@ -347,7 +348,7 @@ TEST_CASE("Streams go on where nobody drives what they wait for, or what comes b
   }
 }
 
-// Waits for whoever is held up, as an interpreter's lock may have it.
+// A logger that waits for a stream, as it would wait for a lock of an interpreter that a blocked thread holds.
 class WaitsForStream final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -400,7 +401,7 @@ TEST_CASE("Operations that no stream waits for may end late, as without any") {
           if (!behind_one) CHECK(TextOf(waited.Wait()) == "ok");
           Work late = communicator.AllReduceAsync(host.data(), host.data(), 1, DataType::kInt64, ReduceOp::kSum,
                                                   {.timeout = std::chrono::milliseconds(300)});
-          std::this_thread::sleep_for(std::chrono::seconds(3));  // nobody drives it meanwhile
+          std::this_thread::sleep_for(std::chrono::seconds(3));  // no thread advances it meanwhile
           CHECK(!communicator.failure());
           if (!behind_one) CHECK(TextOf(late.Wait()) == "ok");
         }
@@ -437,7 +438,7 @@ TEST_CASE("What is wrong with a call on devices starts nothing, and the communic
       return status.error().ToString();
     };
     CHECK(refused(host, memory.address(), own.options()).find("is no memory of a device") != std::string::npos);
-    // The queue is there from here on.
+    // From here on the communicator has its device queue.
     CHECK(TextOf(communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
                                         own.options())) == "ok");
     CHECK(refused(memory.address(), host, own.options()).find("output is no memory of the plain device") !=

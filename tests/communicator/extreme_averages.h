@@ -1,4 +1,5 @@
-// Averages that fit their type although the sum does not, of every type that promises it, and whether a rank got them.
+// Averages that fit their type although the sum does not, for every type that promises them, and a check of the
+// results.
 #pragma once
 
 #include <fmt/core.h>
@@ -22,17 +23,17 @@ inline constexpr std::array kTypes{DataType::kInt8,    DataType::kUint8,  DataTy
                                    DataType::kInt64,   DataType::kUint64, DataType::kFloat16, DataType::kBfloat16,
                                    DataType::kFloat32, DataType::kFloat64};
 
-// In turns the largest, the smallest and an ordinary number, each a few steps less or more at each rank.
+// The largest, the smallest and an ordinary number in turn; each rank's is a few steps away from that.
 inline Bits OperandOf(DataType type, Rank rank, std::size_t element) {
   const auto steps = static_cast<Bits>(rank);
   const Bits all = ~Bits{0} >> (64 - 8 * SizeOf(type));
   const Bits top = all ^ (all >> 1);
   const bool is_signed = type == DataType::kInt8 || type == DataType::kInt32 || type == DataType::kInt64;
-  if (type == DataType::kFloat16) {  // bits of numbers whose sums are exact in float32
+  if (type == DataType::kFloat16) {  // numbers whose sums are exact in float32
     constexpr std::array<Bits, 3> kStarts{0x7BFF, 0xFBFF, 0x6400};
     return kStarts[element % 3] - steps;
   }
-  if (IsFloating(type)) {  // sums of few bits, which are exact in any order
+  if (IsFloating(type)) {  // numbers of few bits, whose sums are exact in any order
     const int exponent = type == DataType::kFloat64 ? 1020 : 124;
     const double small = 16 - static_cast<double>(rank);
     constexpr std::array<double, 3> kSigns{1, -1, 0};
@@ -60,8 +61,8 @@ struct Case {
   OperationOptions options = {};
 };
 
-// What this rank has got instead of its part of the averages; "": nothing. `memory` gives a buffer of so many bytes
-// that holds these; `read` gives them back. Both outlive the call.
+// Runs the case, and describes what this rank got instead of its part of the averages; "": the right numbers.
+// `memory`(bytes) returns a buffer that holds these bytes; `read`(buffer) returns them. Both must outlive the call.
 template <typename Memory, typename Read>
 std::string Run(Communicator& communicator, const Case& asked, DataType type, Memory&& memory, Read&& read) {
   const Rank rank = communicator.rank();
@@ -94,7 +95,7 @@ std::string Run(Communicator& communicator, const Case& asked, DataType type, Me
   return "";
 }
 
-// The same in memory of the host.
+// The same in host memory.
 inline std::string Run(Communicator& communicator, const Case& asked, DataType type) {
   std::vector<std::vector<std::byte>> buffers;
   const auto memory = [&](std::vector<std::byte> bytes) { return buffers.emplace_back(std::move(bytes)).data(); };

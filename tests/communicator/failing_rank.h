@@ -1,4 +1,4 @@
-// What a rank's failure needs around it, on a clock that the test moves. Rank 2 of 4; rank r runs on host "host<r>".
+// The objects that a Failure needs, on a clock that the test moves. This is rank 2 of 4; rank r runs on host "host<r>".
 #pragma once
 
 #include <fmt/core.h>
@@ -44,7 +44,7 @@ struct FailingRank : FailureListener {
   RankNames names{kSelf, Hosts(), nullptr};
   Peers peers{kSelf, kWorld};
   SharedEndpoint endpoint;
-  RecordingEndpoint* control = nullptr;  // the endpoint
+  RecordingEndpoint* control = nullptr;  // the object in `endpoint`, for the tests
   Failure failure{names, peers, endpoint, clock, *this};
 };
 

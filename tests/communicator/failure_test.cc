@@ -25,7 +25,7 @@ Error Cause(Rank rank) {
   });
 }
 
-// Who got a notice, in order; each of them must name this cause and this reporter.
+// The peers that got a notice, in order. Checks that each notice has this cause and this reporter.
 std::vector<Rank> Notified(const FailingRank& rank, const std::string& cause, Rank reporter) {
   std::vector<Rank> peers;
   for (const auto& [peer, message] : rank.control->sent) {
@@ -49,7 +49,7 @@ TEST_CASE("a failure has its states one after the other, and is refined while it
   CHECK_FALSE(failure.cause());
 
   failure.Begin(Cause(1), 3);
-  // Listener, notice, listener.
+  // The states that OnFailing, the notice and OnFailed saw.
   CHECK(seen == std::vector{State::kSound, State::kFailed, State::kNotified});
   CHECK(failure.has_failed());
   CHECK(failure.reporter() == 3);
@@ -137,7 +137,7 @@ TEST_CASE("where memory runs out in a step or a call everything fails, and this 
 }
 
 TEST_CASE("peers that connect late are waited for, unless the cause came by a notice or none may come") {
-  // The peers that are notified while notices are flushed; rank 0 connects first.
+  // The peers that are notified while notices are flushed; rank 0 is connected before.
   const auto notified = [&](Failure::Source source, bool peers_may_connect) {
     FailingRank rank;
     ProgressLock lock;

@@ -1,5 +1,5 @@
-// A process that forks between its operations: the child's copies of communicator, memory and store's server do nothing
-// and destroy nothing, and the parent goes on as if there had been no child.
+// A process that forks between its operations: the child's copies of the communicator, its memory and the store's
+// server do nothing and destroy nothing. The parent continues as if there were no child.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 50'000;
 
-// How the child ended that runs `body` and then ends.
+// Runs `body` in a child, which then ends. Returns "ok" or how the child ended.
 std::string InChild(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -42,7 +42,7 @@ std::string InChild(const std::function<void()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "ok" : "status " + std::to_string(status);
 }
 
-// Sums in memory of the communicator's; "ok" if every element is right.
+// Computes a sum in memory of the communicator; "ok" if every element is right.
 std::string SumOnce(Communicator& communicator, Memory& memory) {
   auto* const values = reinterpret_cast<std::int64_t*>(memory.bytes().data());
   for (std::size_t i = 0; i < kElements; ++i) values[i] = communicator.rank() + 1;
@@ -90,7 +90,7 @@ TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the
   }
 }
 
-// Rank 0 forks with a sum under way that the other has not come to.
+// Rank 0 forks while a sum is running in which rank 1 does not take part yet.
 void ForkAmidFusion(Communicator& communicator, const ToTest& test) {
   auto fusion = FusionBuffer::Create(communicator, {.bucket_bytes = 1024});
   if (!fusion) return test.Say("no fusion buffer");

@@ -1,4 +1,4 @@
-// The fusion buffer: values of every type against sums computed here, where buckets end, and how it fails.
+// The fusion buffer: values of every type compared with sums computed here, where buckets end, and how it fails.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -66,7 +66,7 @@ double Get(DataType type, const std::byte* from) {
   return 0;
 }
 
-// Small whole numbers, so that every order of a sum and of a product is exact in every type.
+// Small integers, so that sums and products are exact in every type and in any order.
 double Operand(DataType type, Rank rank, std::size_t i) {
   const auto value = static_cast<double>((static_cast<std::size_t>(rank) + i * i) % 4);
   return type == DataType::kBool ? value > 1 : value;
@@ -76,7 +76,7 @@ double ScaleOf(Rank rank, std::size_t tensor) {
   return 0.5 * static_cast<double>(rank + 1) + static_cast<double>(tensor % 3);
 }
 
-// By the definition of the operation, of element i on all ranks.
+// The right result for element i over all ranks, by the definition of the operation.
 double Wanted(DataType type, ReduceOp op, int world, std::size_t tensor, std::size_t i) {
   double result = Operand(type, 0, i) * (op == ReduceOp::kPremulSum ? ScaleOf(0, tensor) : 1);
   for (Rank rank = 1; rank < world; ++rank) {
@@ -128,7 +128,7 @@ bool IsRight(const Tensor& tensor, int world, std::size_t number) {
   return true;
 }
 
-// How many collectives have been issued before this one.
+// The number of collectives issued before this one.
 Sequence IssuedBefore(Communicator& communicator) {
   Work barrier = communicator.BarrierAsync();
   CHECK(barrier.Wait());
@@ -194,10 +194,10 @@ TEST_CASE("a bucket goes out when it is full, when the next does not fit, when t
     std::vector<float> values(100, 1);
     std::int32_t number = 1;
     Sequence seen = IssuedBefore(communicator);
-    // What has been issued since the last time.
+    // The number of collectives issued since the last call.
     const auto issued = [&] {
       const Sequence now = IssuedBefore(communicator);
-      return now - std::exchange(seen, now) - 1;  // beside the barrier of the last time
+      return now - std::exchange(seen, now) - 1;  // without the barrier of the last call
     };
     const auto add = [&](std::size_t count, ReduceOp op = ReduceOp::kSum) {
       CHECK(fusion->Add(values.data(), values.data(), count, DataType::kFloat32, op));
@@ -206,16 +206,16 @@ TEST_CASE("a bucket goes out when it is full, when the next does not fit, when t
     add(8);
     add(7);
     CHECK(issued() == 0);
-    add(1);  // exactly full
+    add(1);  // fills the bucket exactly
     CHECK(issued() == 1);
     add(10);
-    add(7);  // does not fit
+    add(7);  // does not fit into the bucket any more
     CHECK(issued() == 1);
     add(2, ReduceOp::kMax);
     CHECK(issued() == 1);
     CHECK(fusion->Add(&number, &number, 1, DataType::kInt32, ReduceOp::kMax));
     CHECK(issued() == 1);
-    add(16, ReduceOp::kMax);  // as large as a bucket: by itself, after what came before
+    add(16, ReduceOp::kMax);  // as large as a bucket: it gets its own, after what was added before
     CHECK(issued() == 2);
     add(3);
     CHECK(fusion->Flush());
@@ -264,7 +264,7 @@ TEST_CASE("what is wrong with a call adds nothing, and the communicator goes on"
     CHECK(refused(nullptr, nullptr, 0, DataType::kBool, ReduceOp::kSum).find("bool") != std::string::npos);
     CHECK(!communicator.failure());
     CHECK(fusion->Add(values, values, 1, DataType::kFloat32, ReduceOp::kSum));
-    CHECK(fusion->Add(values + 1, values + 1, 7, DataType::kFloat32, ReduceOp::kSum));  // touches, and does not overlap
+    CHECK(fusion->Add(values + 1, values + 1, 7, DataType::kFloat32, ReduceOp::kSum));  // adjacent, but no overlap
     CHECK(fusion->Wait());
     CHECK(values[0] == 2);
     CHECK(values[7] == 16);
@@ -352,7 +352,7 @@ TEST_CASE("when a rank dies all that was added fails alike on all others, and th
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(64, 1);
     auto fusion = Fuse(communicator, {.bucket_bytes = 64, .buckets = 4});
-    // Neither of the buckets that are under way, nor the one that is open, is lost.
+    // Buckets that are being reduced, and the open bucket, are all completed.
     const auto step = [&]() -> Status {
       for (float& value : values) RONDO_TRY(fusion->Add(&value, &value, 1, DataType::kFloat32, ReduceOp::kMax));
       RONDO_TRY(fusion->Add(values.data(), values.data(), 1, DataType::kFloat32, ReduceOp::kSum));
@@ -370,7 +370,7 @@ TEST_CASE("when a rank dies all that was added fails alike on all others, and th
     CHECK(TextOf(fusion->Flush()) == TextOf(status));
     CHECK(TextOf(fusion->AwaitRoom(TimePoint::max())) == TextOf(status));
     CHECK(TextOf(fusion->Wait()) == TextOf(status));
-    std::fill(values.begin(), values.end(), 7.0f);  // nobody touches it any more
+    std::fill(values.begin(), values.end(), 7.0f);  // nothing uses the memory any more
     fusion.reset();
     CHECK(values == std::vector<float>(64, 7));
     const std::lock_guard lock(mutex);
@@ -407,9 +407,9 @@ TEST_CASE("a bucket that cannot be issued here is not waited for elsewhere") {
         const auto fusion = Fuse(communicator, {.bucket_bytes = 64});
         float value = 1;
         double other = 1;
-        CHECK(communicator.Barrier());  // they are connected
+        CHECK(communicator.Barrier());  // so that they are connected
         CHECK(fusion->Add(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum));
-        // Rank 0 has an operation of its own under way, which is all that its options allow.
+        // Rank 0 has a pending operation of its own, which is as many as its options allow.
         Work pending;
         if (communicator.rank() == 0)
           pending = communicator.AllReduceAsync(&other, &other, 1, DataType::kFloat64, ReduceOp::kSum);
@@ -417,7 +417,7 @@ TEST_CASE("a bucket that cannot be issued here is not waited for elsewhere") {
         REQUIRE(!status);
         CAPTURE(TextOf(status));
         if (communicator.rank() == 0) CHECK(!pending.Wait());
-        // Unless rank 1 was quick, and it has turned out that they disagree.
+        // If rank 1 was quick, the ranks have found their disagreement first.
         if (status.error().code() == ErrorCode::kMismatch) return;
         CHECK(status.error().code() == (communicator.rank() == 0 ? ErrorCode::kResource : ErrorCode::kPeerAborted));
         CHECK(TextOf(status).find("max_pending_operations") != std::string::npos);
@@ -431,7 +431,8 @@ TEST_CASE("after Close the buffer says so, and one that ends early leaves the co
     float values[17] = {};
     {
       const auto early = Fuse(communicator, {.bucket_bytes = 32});
-      CHECK(early->Add(values, values, 16, DataType::kFloat32, ReduceOp::kSum));           // under way when it ends
+      // Pending when the buffer is destroyed.
+      CHECK(early->Add(values, values, 16, DataType::kFloat32, ReduceOp::kSum));
       CHECK(early->Add(values + 16, values + 16, 1, DataType::kFloat32, ReduceOp::kSum));  // never issued
     }
     const auto fusion = Fuse(communicator, {});

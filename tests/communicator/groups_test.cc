@@ -1,4 +1,4 @@
-// Which ranks form a group, and the groups that a communicator knows of.
+// Which ranks form a group, and the list of a communicator's groups.
 #include "collectives/communicator/groups.h"
 
 #include <doctest/doctest.h>

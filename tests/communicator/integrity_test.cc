@@ -1,5 +1,5 @@
-// Checksums and compared results as a program sees them: what is damaged never becomes a result on any rank, all ranks
-// are told the same, and what is off costs nobody anything.
+// Checksums and compared results, as a program sees them: damaged data never becomes a result on any rank, all ranks
+// get the same error, and neither costs anything if it is off.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 namespace rondo {
 namespace integrity_test {
 
-// ---- damage between ranks, on virtual time ----
+// ---- data damaged between ranks, on virtual time ----
 
 SimOptions Network(std::uint64_t seed, std::size_t max_slice_bytes) {
   return {.world_size = 4,
@@ -44,7 +44,8 @@ struct World {
   SimRanks ranks;
 };
 
-// The sum of 1 + rank on every rank, as each sees it; "" where the call has ended with success and the right numbers.
+// Computes the sum of 1 + rank on every rank. Returns for each rank "" if the call succeeded with the right numbers,
+// otherwise what happened.
 std::vector<std::string> SumOnAll(World& world, Algorithm algorithm) {
   constexpr std::size_t kCount = 600;
   std::vector<std::vector<std::int32_t>> values;
@@ -103,7 +104,7 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
         }
         CHECK(bit.fired == 1);
         CHECK(failed > 0);
-        // Who was through before is told by the next call at the latest.
+        // A rank that had finished before gets the error from its next call at the latest.
         std::vector<Work> works;
         for (Rank rank = 0; rank < 4; ++rank) works.push_back(world.ranks.communicator(rank).BarrierAsync());
         for (const Status& status : world.ranks.FinishAll(works)) {
@@ -151,7 +152,7 @@ TEST_CASE("a damaged message fails the communicator of both ends") {
 
 // ---- results that differ ----
 
-// Errs once: the lowest bit of the last element that it moves in its `at`-th move.
+// Makes one error: flips the lowest bit of the last byte of its `at`-th move.
 class ErringMover final : public Mover {
  public:
   explicit ErringMover(int at) : left_(at) {}
@@ -170,11 +171,12 @@ class ErringMover final : public Mover {
 
 struct Compared {
   int ranks;
-  Rank erring;  // kNoRank: none
+  Rank erring;  // kNoRank: no rank makes an error
   bool compares;
 };
 
-// By rank: what the call says. All fold the whole vector by themselves, so that an error stays where it happens.
+// The outcome of the call, by rank. Each rank reduces the whole vector itself, so an error stays on the rank that made
+// it.
 std::vector<std::string> SumComparing(const Compared& c) {
   InprocNetwork network(c.ranks);
   std::vector<std::string> outcomes(static_cast<std::size_t>(c.ranks));
@@ -269,7 +271,7 @@ TEST_CASE("an operation that is compared takes two places among those that may b
       [](CommunicatorOptions& options) { options.max_pending_operations = 1; });
 }
 
-// ---- the meeting ----
+// ---- the rendezvous ----
 
 TEST_CASE("ranks that do not agree on checksums or comparison are told which, before anything is sent") {
   for (const bool checksums : {true, false}) {

@@ -1,4 +1,4 @@
-// Ranks that have left before a peer is connected to them: the peer gets what it would have got with a connection.
+// Ranks that leave before a peer is connected to them: the peer gets what it would have got over a connection.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -85,7 +85,7 @@ std::unique_ptr<Communicator> Make(const InprocNetwork& network, Rank rank, std:
   return *std::move(made);
 }
 
-// Ranks 0 and 1 call `body`, on a thread each; what became of it.
+// Ranks 0 and 1 call `body`, each on its own thread. Returns the outcomes as text.
 std::array<std::string, 2> OnTheOthers(std::array<std::unique_ptr<Communicator>, 2>& others,
                                        const std::function<Status(Communicator&)>& body) {
   std::array<std::string, 2> texts;
@@ -123,7 +123,7 @@ TEST_CASE("a rank that only sends to one that has left gets the same error as on
   CHECK(leaver->Leave(0ms));
   leaver.reset();
   auto root = Make(network, 0);
-  std::vector<float> values(1 << 20);  // more than a lane takes ahead
+  std::vector<float> values(1 << 20);  // more than a lane accepts before the peer receives
   const std::string text = TextOf(root->Broadcast(values.data(), values.data(), values.size(), DataType::kFloat32, 0,
                                                   {.algorithm = Algorithm::kTree}));
   CAPTURE(text);
@@ -163,7 +163,7 @@ TEST_CASE("a late rank gets the reason of one that failed and ended before") {
   CHECK(Begins(text, "peer_aborted: rank 1 aborted: it was told to"));
 }
 
-// The process of rank 2 is gone when others look for it.
+// The process of rank 2 has ended before the others connect to it.
 std::array<std::string, 2> AfterTheProcess(const std::shared_ptr<Notes>& notes) {
   InprocNetwork network(3);
   auto leaver = Make(network, 2, notes);
@@ -229,8 +229,8 @@ TEST_CASE("ranks whose goodbyes have reached all others keep none") {
   CHECK(notes->size() == 0);
 }
 
-// What ranks 0 and 1 come to when rank 2, with a call refused, has left, and its transport with it. `adjust` changes
-// how each rank connects.
+// The outcomes of ranks 0 and 1 after rank 2 has refused a call and left, and its transport has ended. `adjust` changes
+// the options with which each rank connects.
 std::array<std::string, 2> AfterTheTransport(const std::function<void(ConnectOptions&)>& adjust) {
   std::array<std::unique_ptr<Communicator>, 3> ranks;
   std::array<std::thread, 3> threads;

@@ -1,4 +1,4 @@
-// How a communicator ends: Close, Abort, a rank that dies or is destroyed, and what the others are told.
+// How a communicator ends: Close, Abort, a rank that dies or is destroyed, and which errors the other ranks get.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace rondo {
 namespace life_and_death_test {
 
-// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
 
 TEST_CASE("after Close every call is refused, and a second Close returns what the first did") {
   InprocNetwork network(2);
@@ -99,7 +99,7 @@ TEST_CASE("a rank that leaves waits no longer than its patience, and ranks that 
       CHECK(communicator.Barrier());
       if (communicator.rank() == first) {
         CHECK(TextOf(communicator.Leave(std::chrono::milliseconds(10))) == "ok");
-        CHECK(TextOf(communicator.Close()) == "ok");  // what Leave returned
+        CHECK(TextOf(communicator.Close()) == "ok");  // the status that Leave returned
       }
       left.arrive_and_wait();
       if (communicator.rank() != first) CHECK(TextOf(communicator.Close()) == "ok");
@@ -162,7 +162,7 @@ TEST_CASE("what has not ended in Close's time fails on all ranks, which name the
         CHECK(TextOf(status).find(message ? "none has come from rank 1" : "rank 0 waits for rank 1") !=
               std::string::npos);
         CHECK(TextOf(status).find("did not end within Close's 0.300 s") != std::string::npos);
-        CHECK(work.Test().has_value());  // nobody touches `value` any more
+        CHECK(work.Test().has_value());  // nothing uses `value` any more
       }
       closed.arrive_and_wait();
       if (communicator.rank() == 1) status = sum().Wait();
@@ -175,7 +175,7 @@ TEST_CASE("what has not ended in Close's time fails on all ranks, which name the
 }
 
 TEST_CASE("who closes and waits for ranks that wait themselves names the one that all wait for") {
-  // A rank that is held up for 0.3 s at the wrong moment is silent as well: on a busy machine that happens.
+  // On a busy machine a rank may get no core for 0.3 s at the wrong moment, and then counts as silent: try again.
   int named = 0;
   for (int attempt = 0; attempt < 5 && named != 3; ++attempt) {
     InprocNetwork network(4);
@@ -189,7 +189,7 @@ TEST_CASE("who closes and waits for ranks that wait themselves names the one tha
       };
       CHECK(sum(std::chrono::seconds(20)).Wait());
       if (communicator.rank() != 1) {
-        // Rank 2 waits for rank 1, and rank 3, whose Close ends first, for rank 2.
+        // Rank 2 waits for rank 1. Rank 3 waits for rank 2, and its Close ends first.
         const bool closes = communicator.rank() == 3;
         Work work = sum(closes ? std::chrono::seconds(20) : std::chrono::milliseconds(1000));
         const Status status = closes ? communicator.Close() : work.Wait();
@@ -243,7 +243,7 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
   InprocNetwork network(3);
   std::mutex mutex;
   std::array<std::string, 3> pending, later;
-  std::latch all_have_the_sum(3);  // a rank whose part is done early must not abort the others' first operation
+  std::latch all_have_the_sum(3);  // otherwise a rank that finishes early would abort the first operation of the others
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(1000, 1);
     CHECK(communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum));
@@ -270,7 +270,7 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
   }
 }
 
-// Rank 0 gives up at once and is gone; rank 1 is slower and looks for it then.
+// Rank 0 gives up at once and ends; rank 1 connects to it only after that.
 std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& transports) {
   const auto make = [&](Rank rank) {
     CommunicatorOptions options;
@@ -288,7 +288,7 @@ std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& t
     first->Abort("there is no such file");
     first.reset();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the order in which the fault was found
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the order of events in which the fault was found
   std::string told = TextOf(second->Barrier());
   ends.join();
   return told;
@@ -347,7 +347,7 @@ TEST_CASE("a rank that dies is named by all survivors, in this call or the next"
     std::vector<std::string> texts;
     OnRanks(network, [&](Communicator& communicator) {
       std::vector<float> values(1000, 1);
-      // Rank 2 may be through with the first one, and dead, while others are still in it.
+      // Rank 2 may finish the first operation, and die, while others are still in it.
       Status status = communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum,
                                              {.algorithm = algorithm});
       if (communicator.rank() == 2) {

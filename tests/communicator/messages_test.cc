@@ -1,5 +1,5 @@
-// Send and Recv as collectives/communicator.h promises them, ranks as threads: between threads of one process, over
-// awkward lanes, and over TCP on loopback.
+// Send and Recv, as collectives/communicator.h promises them; ranks are threads of one process. Over lanes that behave
+// in every allowed way, and over TCP on loopback.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -18,7 +18,8 @@ namespace rondo {
 namespace messages_test {
 
 constexpr DataType kInt = DataType::kInt32;
-constexpr Duration kPatience = std::chrono::seconds(60);  // nothing here waits for it; a busy machine is slow
+// Long, because a busy machine is slow. No test waits for it.
+constexpr Duration kPatience = std::chrono::seconds(60);
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 template <typename T>
@@ -26,7 +27,7 @@ std::string ErrorOf(const Result<T>& result) {
   return result ? "ok" : result.error().ToString();
 }
 
-// Ranks over TCP.
+// Creates ranks that are connected over TCP.
 RankJob TcpJob(int ranks, std::function<void(CommunicatorOptions&)> adjust = nullptr) {
   std::vector<std::shared_ptr<Transport>> transports;
   for (int r = 0; r < ranks; ++r) {
@@ -186,7 +187,7 @@ TEST_CASE("messages and collectives go on side by side") {
     const Rank rank = communicator.rank();
     std::vector<std::int32_t> large(50'000, rank), got(50'000);
     for (int round = 0; round < 20; ++round) {
-      // Sent before the collective by one, received after it by the other.
+      // One rank sends before the collective; the other receives after it.
       Work sent = communicator.SendAsync(large.data(), large.size(), kInt, (rank + 1) % 3, round);
       std::int32_t sum = rank;
       CHECK(communicator.AllReduce(&sum, &sum, 1, kInt, ReduceOp::kSum));
@@ -348,14 +349,14 @@ TEST_CASE("a rank that dies is named by whoever waits for its messages") {
 }
 
 TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the other end") {
-  // More than one, because a transfer may end at one side (or, where rank 1 is held up before it aborts, at both) in
-  // spite of the abort. What counts is the first that does not.
+  // Several transfers, because one may complete on one rank in spite of the abort, or on both, if rank 1 gets no core
+  // before it aborts. The first transfer that does not complete is checked.
   constexpr int kTransfers = 16;
   for (const bool receiving : {true, false}) {
     OnRanks(TcpJob(2), [&](Communicator& communicator) {
       std::vector<std::int32_t> values(4'000'000);
       if (communicator.rank() == 1) {
-        // Begins its transfers and is destroyed in them.
+        // Begins its transfers and is destroyed while they run.
         std::vector<Work> works;
         for (int i = 0; i < kTransfers; ++i) {
           works.push_back(receiving ? communicator.SendAsync(values.data(), values.size(), kInt, 0, 0)
@@ -446,8 +447,8 @@ TEST_CASE("a rank that leaves gives up receives that no message has come for, an
   std::atomic<bool> has_left = false;
   OnEveryTransport(2, [&](Communicator& communicator) {
     std::int32_t value = 7, never = 0;
-    // A lane is made by both ranks. Rank 1 receives nothing while rank 0 leaves, but makes progress: over some lanes
-    // sent memory is released when its bytes have been read.
+    // Opens the lane on both ranks. Rank 1 receives nothing while rank 0 leaves, but makes progress: over some lanes,
+    // sent memory is released only when its bytes have been read.
     CHECK((communicator.rank() == 0 ? communicator.Send(&value, 1, kInt, 1, 0).has_value()
                                     : communicator.Recv(&value, 1, kInt, 0, 0).has_value()));
     value = communicator.rank() == 0 ? 8 : 0;
@@ -495,7 +496,7 @@ TEST_CASE("more pending messages than the limit are refused and the others still
         std::vector<Work> works;
         for (std::int32_t& value : got) works.push_back(communicator.RecvAsync(&value, 1, kInt, 0, 0));
         CHECK(Has(TextOf(works[4].Wait()), "resource: 4 sends and receives are pending"));
-        // Blocking ones count as well: here they go out while the others wait.
+        // Blocking calls count as well. Here a blocking call is refused while four others are pending.
         CHECK(Has(TextOf(communicator.Send(&got[0], 1, kInt, 0, 1)), "max_pending_messages"));
         communicator.Abort("the end");
         for (std::size_t i = 0; i < 4; ++i) CHECK(Has(TextOf(works[i].Wait()), "the end"));
@@ -508,7 +509,7 @@ TEST_CASE("a communicator destroyed with messages under way ends them first") {
   OnRanks(network, [](Communicator& communicator) {
     auto child = communicator.Split(0, communicator.rank());
     REQUIRE(child);
-    REQUIRE((*child)->Barrier());  // who has never met a rank cannot tell it anything
+    REQUIRE((*child)->Barrier());  // opens the connections: without one, a rank cannot notify the other
     std::vector<std::int32_t> values(100'000);
     Work receive = (*child)->RecvAsync(values.data(), values.size(), kInt, kAnyRank, 0);
     Work send = (*child)->SendAsync(values.data(), values.size(), kInt, 1 - communicator.rank(), 1);

@@ -1,4 +1,4 @@
-// Ranks that make different calls: all are told, in words that name both sides.
+// Ranks that make different calls: all get an error whose text names both calls.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,9 +17,9 @@
 namespace rondo {
 namespace mismatch_test {
 
-// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
 
-// When a rank learns of it: a rank that only sends may have returned before.
+// When a rank notices the mismatch: the call of a rank that only sends may have returned before.
 enum class Noticed { kInTheCall, kAtClose, kInEither };
 
 struct Disagreement {
@@ -27,7 +27,7 @@ struct Disagreement {
   int ranks;
   Noticed noticed;
   Status (*call)(Communicator& communicator, float* values);
-  const char* one;  // what every rank is told of either side
+  const char* one;  // the texts for the two calls, which every rank's error must contain
   const char* other;
 };
 
@@ -39,7 +39,7 @@ Status BroadcastFrom(Communicator& communicator, float* values, Rank root) {
   return communicator.Broadcast(values, values, 16, DataType::kFloat32, root);
 }
 
-// Rank 1 broadcasts from itself, the others add.
+// Rank 1 broadcasts from itself, the others compute a sum.
 Status DifferentOperations(Communicator& communicator, float* values) {
   return communicator.rank() == 1 ? BroadcastFrom(communicator, values, 1) : SumOf(communicator, values, 16);
 }
@@ -93,8 +93,8 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
 }
 
 TEST_CASE("whom an operation connects that began as the failure came is told the first cause") {
-  // The broadcast connects 0-1, 0-2 and 2-3. Rank 1 is told by rank 0 in the look that connects it to rank 3; then none
-  // of the first three looks at anything any more.
+  // The broadcast connects 0-1, 0-2 and 2-3. Rank 0's notice reaches rank 1 in the same poll that connects rank 1 to
+  // rank 3. After that, none of ranks 0 to 2 polls any more.
   InprocNetwork network(4);
   std::barrier<> all_have_it(4), given_up(2), failed(4);
   OnRanks(network, [&](Communicator& communicator) {
@@ -116,7 +116,7 @@ TEST_CASE("whom an operation connects that began as the failure came is told the
 }
 
 TEST_CASE("a rank that comes to a failed communicator late is told the first cause") {
-  // Ranks 0 and 1 disagree and have ended before rank 2 issues anything; it had no connection to either.
+  // Ranks 0 and 1 disagree, and have failed before rank 2 issues anything. Rank 2 was connected to neither.
   InprocNetwork network(3);
   std::barrier<> failed(3);
   std::atomic<bool> told{false};
@@ -127,7 +127,7 @@ TEST_CASE("a rank that comes to a failed communicator late is told the first cau
                                                    DataType::kFloat32, ReduceOp::kSum, {.algorithm = Algorithm::kTree});
       CHECK(TextOf(status).find("mismatch") == 0);
       failed.arrive_and_wait();
-      while (!told.load()) communicator.Progress();  // alive: it hears the late comer
+      while (!told.load()) communicator.Progress();  // so that it can answer rank 2
       return;
     }
     failed.arrive_and_wait();

@@ -1,4 +1,4 @@
-// The ring of issued collectives: what it takes, what stays until an operation has ended, and who may issue.
+// The ring of issued collectives: what it accepts, what it keeps until an operation has ended, and who may issue.
 #include "collectives/communicator/operation_queue.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ OperationRequest AllReduceOf(std::uint64_t count) {
   return request;
 }
 
-// Reserves and publishes; the operation, or nullptr where the queue is full.
+// Reserves and publishes an operation. Returns it, or nullptr if the queue is full.
 OperationQueue::Operation* Issue(OperationQueue& queue, const OperationRequest& request) {
   const auto operation = queue.Reserve(request);
   if (!operation) {
@@ -97,7 +97,7 @@ TEST_CASE("a comparison is as wide as the world, and another operation gets it o
     return &comparison;
   };
   const ResultComparison* const first = compare();
-  queue.Complete();  // the operation, but not its gather
+  queue.Complete();  // completes the operation, but not its comparison
   const ResultComparison* const second = compare();
   CHECK(second != first);
   queue.Complete();
@@ -158,7 +158,8 @@ TEST_CASE("one thread at a time is the issuer") {
     const OperationQueue::Issuer second(queue);
     CHECK_FALSE(static_cast<bool>(second));
   }
-  CHECK_FALSE(static_cast<bool>(OperationQueue::Issuer(queue)));  // the second did not give away what it never had
+  // The destructor of `second` has not ended the issuing of the first.
+  CHECK_FALSE(static_cast<bool>(OperationQueue::Issuer(queue)));
   first.reset();
   CHECK(static_cast<bool>(OperationQueue::Issuer(queue)));
 }

@@ -1,5 +1,5 @@
-// What a communicator knows of the machines under it, seen by what it expects of a barrier: ranks of one host share its
-// cores, ranks of different hosts have a network between them, and a group has its part of both.
+// What a communicator knows of the machines under it, observed by the expected time of a barrier: ranks of one host
+// share its cores, ranks of different hosts have a network between them, and a group has its share of both.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace place_test {
 
-// Only hops take time, each kind far more than any number of the kind before.
+// A profile in which only hops cost time. Each kind costs far more than any number of hops of the kind before.
 std::shared_ptr<const Profile> HopsAlone() {
   Profile profile;
   profile.name = "made up";
@@ -31,8 +31,8 @@ std::string WhatHopsAre(const Communicator& communicator) {
   return choice->expected_us >= 100 ? "crowded" : "spread";
 }
 
-// Runs ranks on the hosts named, each of `cores`; `color` groups them. What the whole expects, then what rank 0's group
-// does.
+// Runs ranks on these hosts, each with `cores` cores, in groups by `color`. Returns the kind of hops that the whole
+// communicator expects, then the kind that rank 0's group expects.
 std::vector<std::string> WhatHopsAreOn(const std::vector<std::string>& hosts, int cores,
                                        const std::vector<int>& color) {
   std::vector<std::string> found(2);
@@ -75,7 +75,7 @@ TEST_CASE("a group within a host has no network in it, one across hosts has") {
   CHECK(WhatHopsAreOn({"a", "b", "a", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "remote"});
 }
 
-// Whether a vector long enough for slices gets by with the scratch of one.
+// Whether a sum of a vector that is long enough for slices needs scratch memory for one slice only.
 bool SumsInSlicesOn(const std::vector<std::string>& hosts) {
   constexpr std::uint32_t kFrameBytes = 64;
   const int ranks = static_cast<int>(hosts.size());

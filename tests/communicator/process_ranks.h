@@ -1,5 +1,5 @@
-// Ranks as processes of their own, forked from a test that has no thread: to be killed, stopped and started. Each says
-// lines, which the test hears, and hears words from the test.
+// Ranks as processes, which a test without threads forks, in order to kill, stop and start them. Each process sends
+// lines of text to the test, and receives signals from it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 
 namespace rondo {
 
-// The line to the test, in the process.
+// The process's end of the connection to the test.
 class ToTest {
  public:
   explicit ToTest(int fd) : fd_(fd) {}
@@ -24,12 +24,12 @@ class ToTest {
     const std::string text = line + "\n";
     if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) _exit(3);
   }
-  // Until the test says something. Ends the process when the test has gone.
+  // Waits for a signal of the test. Ends the process if the test has ended.
   void Await() const {
     char word;
     if (recv(fd_, &word, 1, 0) != 1) _exit(4);
   }
-  // Whether the test has said something.
+  // Whether the test has sent a signal.
   bool Heard() const {
     char word;
     return recv(fd_, &word, 1, MSG_DONTWAIT) == 1;
@@ -41,7 +41,7 @@ class ToTest {
 
 class Process {
  public:
-  // REQUIRES: no thread runs here. `body` runs in the child, which then ends without a destructor of the test's.
+  // REQUIRES: no thread runs here. `body` runs in the child, which then ends without running the test's destructors.
   explicit Process(const std::function<void(const ToTest&)>& body) {
     int pair[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
@@ -73,7 +73,7 @@ class Process {
   }
   void Tell() const { CHECK(send(fd_, "!", 1, MSG_NOSIGNAL) == 1); }
 
-  // The next line that it says; "" when it has ended without one, or says nothing for a minute.
+  // The next line that the process sends; "" if it has ended without one, or sends nothing for a minute.
   std::string Hear() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (;;) {
