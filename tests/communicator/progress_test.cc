@@ -1,5 +1,5 @@
-// Who advances pending operations and how a thread waits, on a clock that the test moves; with real threads only where
-// two of them meet.
+// Which thread advances pending operations, and how a thread waits, on a clock that the test moves; with real threads
+// only if two of them must interact.
 #include "collectives/communicator/progress.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 constexpr Duration kAdvanceTakes = microseconds(10);
 
-// Operations that end when the test says so. Each Advance takes kAdvanceTakes.
+// Operations that end when the test says so. Each Advance takes kAdvanceTakes on the test's clock.
 class Source final : public ProgressSource {
  public:
   explicit Source(ManualClock& clock) : clock_(clock) {}
@@ -100,7 +100,7 @@ struct World {
   explicit World(const ProgressOptions& options)
       : source(clock), waiter(clock), progress(options, source, callbacks, clock, waiter) {}
 
-  // Waits until `until` for what never ends.
+  // Waits until `until` for something that never happens.
   bool WaitInVain(Duration until, Sequence waited = 0) {
     return progress.DriveUntil(clock.Now() + until, waited, [] { return false; });
   }
@@ -124,10 +124,10 @@ TEST_CASE("a thread that waits polls, then yields, then sleeps, and looks again 
   CHECK_FALSE(world.WaitInVain(milliseconds(250), 7));
   CHECK(advances_awake > 1400 / 10);
   CHECK(advances_awake < 1400 / 10 + 5);
-  CHECK(world.waiter.yields > 1000 / 10 - 5);                 // each time it polls while it yields
-  CHECK(world.waiter.yields < 1000 / 10 + 400 / 10 / 8 + 5);  // and now and then before
-  CHECK(world.source.sleeps == 3);                            // of 100 ms at most
-  CHECK(world.source.advances == advances_awake + 3);         // idle still, it does not poll in between
+  CHECK(world.waiter.yields > 1000 / 10 - 5);                 // one in each poll of the yielding phase
+  CHECK(world.waiter.yields < 1000 / 10 + 400 / 10 / 8 + 5);  // and one in eight polls of the spinning phase
+  CHECK(world.source.sleeps == 3);                            // for at most 100 ms each
+  CHECK(world.source.advances == advances_awake + 3);         // it does not poll between the sleeps
   CHECK(world.source.arms == world.source.disarms);
   CHECK(world.source.blocked_on == 7);
   CHECK_FALSE(world.progress.lock().IsHeld());
@@ -191,7 +191,7 @@ TEST_CASE("a sleeper looks once more while it arms, and does not sleep on work t
   CHECK(world.source.arms == world.source.disarms);
 
   world.source.finds_while_arming = false;
-  world.source.issued_now = 1;  // since the last Advance
+  world.source.issued_now = 1;  // issued after the last Advance
   world.source.on_advance = [&] { world.source.issued_seen = world.source.advances > 200 ? 1 : 0; };
   CHECK_FALSE(world.WaitInVain(milliseconds(110)));
   CHECK(world.source.advances > 200);

@@ -1,5 +1,5 @@
-// Ranks as processes that are killed, stopped and replaced: those who are left go on, with right sums, over sockets and
-// shared memory, whatever store they met in; and nobody else can.
+// Ranks as processes that are killed, stopped and replaced. The remaining ranks continue, with right sums, over sockets
+// and shared memory, with every kind of store; no other process can join them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -27,12 +27,12 @@ namespace rebuild_processes_test {
 
 using namespace std::chrono_literals;
 
-// Where the ranks of a test meet.
+// The store through which the ranks of a test meet.
 class Place {
  public:
-  enum class Kind { kFile, kOutside, kRankZero };  // in a file, in a store of its own process, in rank 0
+  enum class Kind { kFile, kOutside, kRankZero };  // a file, a store in a process of its own, or a store in rank 0
 
-  // `token` "": none.
+  // `token`: "" for none.
   explicit Place(Kind kind, const std::string& token = "") {
     options_.rendezvous = kind == Kind::kFile ? directory_.StoreUrl() : port_.StoreUrl();
     options_.external_store = kind == Kind::kOutside;
@@ -66,7 +66,7 @@ class Place {
   ConnectOptions options_;
 };
 
-// Every rank brings 1 << its first rank, in many elements, so that a sum says who was in it.
+// Every rank contributes 1 << its first rank, in many elements, so the sum shows which ranks took part.
 Result<std::int64_t> SumOfAll(Communicator& communicator, int first_rank) {
   std::vector<std::int64_t> values(20'000, std::int64_t{1} << first_rank);
   RONDO_TRY(communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kInt64, ReduceOp::kSum));
@@ -75,7 +75,7 @@ Result<std::int64_t> SumOfAll(Communicator& communicator, int first_rank) {
   return values.front();
 }
 
-// Sums until one fails; gives its error.
+// Computes sums until one fails, and returns its error.
 Error WorkUntilItFails(Communicator& communicator, int first_rank, std::int64_t expected) {
   for (;;) {
     const auto sum = SumOfAll(communicator, first_rank);
@@ -84,7 +84,7 @@ Error WorkUntilItFails(Communicator& communicator, int first_rank, std::int64_t 
   }
 }
 
-// Goes on once more and says what came of it: "rank 1 of 2: sum 5; generation 1 ...".
+// Rebuilds, computes a sum, and sends the outcome to the test: "rank 1 of 2: sum 5; generation 1 ...".
 std::unique_ptr<Communicator> GoOn(Communicator& communicator, int first_rank, const ToTest& test,
                                    const RebuildOptions& options = {}) {
   auto next = communicator.Rebuild(options);
@@ -120,7 +120,7 @@ std::vector<Process> Start(const Place& place, int ranks, Path path, const Body&
   return processes;
 }
 
-// Whoever waits for an operation is told that it failed before the records of it are written.
+// Waits until the file exists: an operation's error is returned before the records of the failure are written.
 bool Appears(const std::string& file) {
   for (const TimePoint deadline = SteadyClock().Now() + 20s; SteadyClock().Now() < deadline;
        std::this_thread::sleep_for(1ms))
@@ -171,7 +171,7 @@ TEST_CASE("Two that die together cost one rebuild, and the last one goes on alon
     WorkUntilItFails(*next, rank, 9);
     (void)GoOn(*next, rank, test, {.settle = 2s});
   });
-  processes[2].Signal(SIGSTOP);  // so that it does not answer the first death before its own
+  processes[2].Signal(SIGSTOP);  // so that it cannot answer the first death before it dies itself
   processes[1].Kill();
   processes[2].Kill();
   CHECK_HAS(processes[0].Hear(), "rank 0 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
@@ -186,7 +186,7 @@ TEST_CASE("A rank that dies when it has seen the failure, in the midst of the re
   auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
     WorkUntilItFails(communicator, rank, 7);
     if (rank == 1)
-      kill(getpid(), SIGKILL);  // others know that it failed, or, if its word was not out yet, that it died
+      kill(getpid(), SIGKILL);  // the others get its failure notice, or, if that was not sent yet, detect that it died
     (void)GoOn(communicator, rank, test, {.settle = 1s});
   });
   processes[2].Kill();
@@ -215,7 +215,7 @@ TEST_CASE("A rank that was stopped for too long is told that the others went on,
           }
           const auto next = GoOn(communicator, rank, test, {.settle = 500ms});
           if (next == nullptr) return;
-          // While the resumed rank does what it can.
+          // Computes sums until the test has finished with the resumed rank.
           bool right = true;
           for (bool goes_on = true; goes_on && right;) {
             const auto sum = SumOfAll(*next, rank);
@@ -315,7 +315,7 @@ TEST_CASE("A newcomer joins ranks that are in order, and one that died is replac
   }
 }
 
-// What a newcomer that does not belong here says when it has been turned away.
+// The error of a process that tries to join, and is refused because it has another token.
 std::string HearWrongNewcomer(const Place& place, const std::string& token) {
   ConnectOptions options = place.For(0, 0, Path::kAuto);
   options.rank = std::nullopt;
@@ -344,7 +344,7 @@ TEST_CASE("With a token ranks go on and take newcomers who know it; who does not
           test.Await();
         },
         [](ConnectOptions& options) { options.timeout = 50s; });
-    // They look for a third rank by now, and go on looking.
+    // The ranks are waiting for a third rank, and continue to wait.
     for (const std::string wrong : {"Secret", ""}) {
       const std::string said = HearWrongNewcomer(place, wrong);
       if (kind == Place::Kind::kFile) {
@@ -412,7 +412,7 @@ TEST_CASE("A part that is too small for min_ranks does not go on, and says who i
   auto processes = Start(place, 2, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
     WorkUntilItFails(communicator, rank, 3);
     (void)GoOn(communicator, rank, test, {.min_ranks = 2, .settle = 100ms, .timeout = 1s});
-    const auto next = GoOn(communicator, rank, test);  // it may be asked for less
+    const auto next = GoOn(communicator, rank, test);  // a second Rebuild may ask for fewer ranks
     const auto twice = communicator.Rebuild();
     test.Say(twice ? "twice" : twice.error().ToString());
   });

@@ -1,5 +1,5 @@
-// A communicator's own part of a rebuild, with a rebuilder that records what it is asked: who is told what, and when.
-// rebuild_processes_test.cc has the whole, with real processes that are killed and stopped.
+// A communicator's own part of a rebuild, with a rebuilder that records its calls. rebuild_processes_test.cc tests
+// whole rebuilds, with real processes that are killed and stopped.
 #include "collectives/rebuild.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace rebuild_test {
 
 using namespace std::chrono_literals;
 
-// What one was asked; it never succeeds, so that it can be asked again.
+// Records its calls. It never succeeds, so that it can be called again.
 class RecordingRebuilder final : public Rebuilder {
  public:
   struct Asked {
@@ -35,7 +35,7 @@ class RecordingRebuilder final : public Rebuilder {
   const std::vector<Asked>& asked() const { return asked_; }
 
  private:
-  std::vector<Asked> asked_;  // by the thread of its rank
+  std::vector<Asked> asked_;  // only the thread of its rank uses it
 };
 
 template <typename T>
@@ -64,7 +64,7 @@ TEST_CASE("A communicator without a rebuilder says what it would take") {
     REQUIRE(!next);
     CHECK(next.error().code() == ErrorCode::kUnsupported);
     CHECK(next.error().message().find("ConnectOptions::rebuildable") != std::string::npos);
-    CHECK(communicator.Barrier());  // and nothing has happened
+    CHECK(communicator.Barrier());  // the communicator still works
     CHECK(communicator.report().old_ranks.empty());
   });
 }
@@ -122,7 +122,7 @@ TEST_CASE("One in order is closed by all of its ranks, and then nothing has fail
   world.Run([&](Communicator& communicator) {
     std::int32_t one = 1, sum = 0;
     Work work = communicator.AllReduceAsync(&one, &sum, 1, DataType::kInt32, ReduceOp::kSum);
-    (void)communicator.Rebuild();  // what was issued before ends first
+    (void)communicator.Rebuild();  // operations that were issued before end first
     CHECK(sum == 2);
     CHECK(work.Wait());
     const auto& asked = world.rebuilders[static_cast<std::size_t>(communicator.rank())]->asked();

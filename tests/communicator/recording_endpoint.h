@@ -1,4 +1,4 @@
-// An endpoint that carries nothing, and records what a communicator does with its control connections.
+// An endpoint that moves no bytes, and records what a communicator does with its control connections.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace rondo {
 
 class RecordingEndpoint final : public Endpoint {
  public:
-  // What a test sets.
+  // The test sets these.
   std::vector<Rank> connected;
   std::function<void()> on_send = [] {};
   bool is_flushed = true;
-  // What it looks at.
+  // The test reads these.
   std::vector<std::pair<Rank, ControlMessage>> sent;
   std::vector<ControlMessage> left_behind;
   int wakes = 0;

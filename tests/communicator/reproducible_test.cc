@@ -1,5 +1,5 @@
-// Reproducible mode: every reduction is ((0 op 1) op 2) op ..., whatever the algorithm, the transport and the timing.
-// The fold is computed here, sequentially, on data whose sum has other bits in nearly every other order.
+// Reproducible mode: every reduction is ((0 op 1) op 2) op ..., for every algorithm, transport and timing. The expected
+// result is computed here, on data whose sum has other bits in nearly every other order.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -28,15 +28,15 @@ constexpr std::size_t kCount = 300;  // elements in all; a multiple of every wor
 constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 constexpr std::uint64_t kMaxSimulatedRanks = 6;
 
-using Bits = std::vector<std::uint64_t>;  // of elements of any type, one each
+using Bits = std::vector<std::uint64_t>;  // the bits of elements of any type
 
-// The summands of a rank: magnitudes over many powers of two, both signs.
+// The input of a rank: magnitudes over many powers of two, with both signs.
 double Operand(Rank rank, std::size_t i) {
   Random random(1000 * static_cast<std::uint64_t>(rank) + i);
   return std::ldexp(random.Unit() + 0.5, static_cast<int>(random.Below(11)) - 5) * (random.Chance(0.5) ? 1 : -1);
 }
 
-// One type and operation: how an element is stored, and one step of the fold. `last` where the result is complete.
+// One type and operation: how an element is stored, and one step of the fold. `last`: the step completes the result.
 struct Arithmetic {
   DataType type;
   ReduceOp op;
@@ -93,7 +93,7 @@ std::vector<std::byte> Pack(const Bits& bits, DataType type) {
   return bytes;
 }
 
-// One reduction of one rank: issued, and then looked at.
+// One reduction of one rank: issues it, and checks its result.
 struct Reduction {
   plain::Case what;
   const Arithmetic* arithmetic;
@@ -110,7 +110,7 @@ struct Reduction {
     work = plain::Issue(communicator, what, input.data(), output.data(), a.type, a.op, options);
   }
 
-  // Whether this rank's part of the result is that of the fold.
+  // Whether this rank's part of the result is that of the left fold.
   bool IsLeftFold(Rank rank, int world) const {
     if (what.collective == Collective::kReduce && rank != what.root) return true;
     const std::vector<std::byte> fold = Pack(LeftFold(*arithmetic, world), arithmetic->type);
@@ -128,7 +128,7 @@ std::vector<AlgorithmEntry> Reductions() {
   return entries;
 }
 
-// Everything that serves reproducible mode, on one communicator.
+// Checks every algorithm that serves reproducible mode, on one communicator.
 void CheckAll(Communicator& communicator) {
   for (const AlgorithmEntry& entry : Reductions()) {
     if (!entry.traits.left_fold) continue;
@@ -142,12 +142,11 @@ void CheckAll(Communicator& communicator) {
       CHECK(reduction.IsLeftFold(communicator.rank(), communicator.world_size()));
     }
   }
-  // What is chosen freely for any size is a left fold, too.
+  // The algorithms that are chosen automatically are left folds, too.
   for (const std::uint64_t count : {1u, 100u, 30'000u, 600'000u}) {
     const auto choice = communicator.Choose({Collective::kAllReduce, count, DataType::kFloat32});
     REQUIRE(choice);
-    const bool is_intranode =
-        choice->algorithm == Algorithm::kIntranode;  // which is no entry of the table, and a left fold
+    const bool is_intranode = choice->algorithm == Algorithm::kIntranode;  // not in the table, but a left fold
     CHECK((is_intranode || FindAlgorithm(Collective::kAllReduce, choice->algorithm)->traits.left_fold));
   }
 }
@@ -257,7 +256,8 @@ TEST_CASE("an algorithm that is no left fold is refused, and an operation may wa
       REQUIRE(!status);
       CHECK(status.error().code() == ErrorCode::kInvalidArgument);
       CHECK(status.error().message().find("left fold in rank order") != std::string::npos);
-      CHECK(status.error().message().find("direct") != std::string::npos);  // says which would do
+      // The message names an algorithm that would serve.
+      CHECK(status.error().message().find("direct") != std::string::npos);
       Reduction waived(communicator, entry, kArithmetics[0], {.reproducible = false});
       CHECK(waived.work.Wait());
     }

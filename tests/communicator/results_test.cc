@@ -1,4 +1,4 @@
-// What operations give: the right values, the same bits everywhere, whatever drives them and whatever memory they use.
+// Results of operations: the right values, and the same bits on all ranks, for every way of waiting and kind of memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace rondo {
 namespace results_test {
 
-// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
 
 TEST_CASE("every rank holds the sum, in place and out of place, blocking and asynchronous") {
   for (const int ranks : {1, 2, 3, 4, 5}) {

@@ -1,4 +1,4 @@
-// N ranks in one thread on virtual time, each with a communicator: for what must hold under any timing.
+// Ranks in one thread on virtual time, each with a communicator: for properties that must hold under any timing.
 #pragma once
 
 #include <functional>
@@ -41,7 +41,7 @@ class SimRanks {
   SimNetwork& network() { return network_; }
   Communicator& communicator(Rank rank) { return *communicators_[static_cast<std::size_t>(rank)]; }
 
-  // Lets time pass until all have ended; how each did.
+  // Advances virtual time until all works have ended, and returns their statuses.
   std::vector<Status> FinishAll(std::vector<Work>& works) {
     while (true) {
       std::vector<Status> statuses;
@@ -53,7 +53,7 @@ class SimRanks {
     }
   }
 
-  // Lets time pass until all have ended. The first error, or "".
+  // Advances virtual time until all works have ended. Returns the first error, or "".
   std::string Finish(std::vector<Work>& works) {
     while (true) {
       bool over = true;
@@ -64,13 +64,13 @@ class SimRanks {
       }
       for (const auto& communicator : communicators_) communicator->Progress();
       if (over) return "";
-      // Nothing under way: only a deadline is left to end this.
+      // If the network has nothing to do, only a deadline can end the works.
       if (!network_.Step()) network_.clock()->Advance(std::chrono::milliseconds(20));
     }
   }
 
  private:
-  // There is one thread; it must not block.
+  // The only thread must not block.
   class NoWaiter final : public Waiter {
    public:
     void Sleep(Endpoint&, int, TimePoint) override { RONDO_CHECK(false, "a rank sleeps"); }

@@ -1,4 +1,4 @@
-// Groups: who is in them, and that all ranks have theirs or none does.
+// Groups: which ranks are in them, and that either all of these ranks have the group or none has.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace split_test {
 
 using namespace std::chrono_literals;
 
-// Has what is left of a process's descriptors: enough for so many endpoints.
+// A transport that can open only this many endpoints, as if the process had few descriptors left.
 class ScarceTransport final : public Transport {
  public:
   ScarceTransport(std::shared_ptr<Transport> real, int endpoints) : real_(std::move(real)), endpoints_(endpoints) {}
@@ -56,7 +56,7 @@ TEST_CASE("split makes groups by color, ordered by key, that work side by side w
       CHECK(*group == nullptr);
     } else {
       CHECK((*group)->world_size() == 2);
-      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the higher old rank has the lower key
+      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the rank that was higher before has the lower key
       std::int32_t value = rank;
       CHECK((*group)->AllReduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
       CHECK(value == (rank % 2 == 0 ? 2 : 4));
@@ -73,7 +73,7 @@ TEST_CASE("split makes groups by color, ordered by key, that work side by side w
   });
 }
 
-// Tells on which rail an endpoint begins.
+// A transport that records with which rail each endpoint begins.
 class RailsSeen final : public Transport {
  public:
   RailsSeen(std::shared_ptr<Transport> real, std::vector<std::uint32_t>& seen) : real_(std::move(real)), seen_(seen) {}
@@ -152,7 +152,7 @@ TEST_CASE("where one rank cannot make its group no rank gets one, and all name i
           CHECK(group.error().message().find("no file descriptor is left") != std::string::npos);
           CHECK(group.error().culprit() == poor);
           CHECK(communicator.failure());
-          CHECK(std::chrono::steady_clock::now() - began < 5s);  // of the 20 of the deadline
+          CHECK(std::chrono::steady_clock::now() - began < 5s);  // well before the deadline of 20 s
         },
         [&](CommunicatorOptions& options) {
           if (options.rank == poor) options.transport = std::make_shared<ScarceTransport>(options.transport, 1);
@@ -161,9 +161,9 @@ TEST_CASE("where one rank cannot make its group no rank gets one, and all name i
 }
 
 TEST_CASE("a group that not all can have come by fails with what it was split from, for the same reason") {
-  // As after a death in Split's last step: rank 0 has a group and waits in it, and rank 1 does not come.
+  // As after a death in Split's last step: rank 0 has the group and waits in it, and rank 1 never uses it.
   InprocNetwork network(3);
-  std::latch left(3);                                           // a barrier has ended at all ranks before one dies
+  std::latch left(3);  // otherwise a rank could die before the barrier has ended on all ranks
   std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 1 does not use its own
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
@@ -182,7 +182,7 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
     CHECK(status.error().code() == ErrorCode::kPeerLost);
     CHECK(status.error().message().find("what this group was split from failed") != std::string::npos);
     CHECK(status.error().details().first_cause.find("caused by rank 2") != std::string::npos);
-    CHECK(status.error().culprit() == kNoRank);  // who died is not of this group
+    CHECK(status.error().culprit() == kNoRank);  // the rank that died is not in this group
     CHECK(std::chrono::steady_clock::now() - began < 5s);
   });
 }
@@ -216,8 +216,8 @@ TEST_CASE("who finds others gone in its new group is told why they gave it up, t
 }
 
 TEST_CASE("of two that disagree, one that hears it in a group is told that it is the other, not who passed it on") {
-  // In the parent rank 2 finds that rank 0 broadcasts less than it expects; rank 0 has sent and gone on. Rank 1 is
-  // told, and tells rank 0 in their group, in which ranks count backwards.
+  // In the parent, rank 2 finds that rank 0 broadcasts less than rank 2 expects; rank 0 has sent already. Rank 1 gets
+  // rank 2's notice, and notifies rank 0 in their group, in which the ranks have the reverse order.
   InprocNetwork network(3);
   std::latch others_are_done(2), found(2), passed_on(1);
   std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 2 does not use its own
@@ -242,19 +242,19 @@ TEST_CASE("of two that disagree, one that hears it in a group is told that it is
       while (!communicator.failure()) communicator.Progress();
       CHECK(communicator.failure()->culprit() == 0);
     }
-    if (rank == 0) passed_on.wait();  // so that this is the first that it hears
+    if (rank == 0) passed_on.wait();  // so that no notice arrives earlier
     const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
-                                            {.algorithm = Algorithm::kDirect});  // all are connected with all
+                                            {.algorithm = Algorithm::kDirect});  // connects each rank with all others
     if (rank == 1) passed_on.count_down();
     CAPTURE(rank);
     CAPTURE(TextOf(told));
     REQUIRE(!told);
     CHECK(told.error().code() == ErrorCode::kMismatch);
-    CHECK(told.error().culprit() == (rank == 0 ? 0 : 2));  // rank 2 to rank 0, and the other way round
+    CHECK(told.error().culprit() == (rank == 0 ? 0 : 2));  // rank 0 names rank 2, and rank 2 names rank 0
   });
 }
 
-// The group of ranks 1 and 3 of four, on those; the others wait.
+// Calls `body` on ranks 1 and 3 of four, with the group of these two; the other ranks wait.
 void InGroupOfTwo(const std::function<void(Communicator& parent, Communicator& group)>& body) {
   InprocNetwork network(4);
   OnRanks(network, [&](Communicator& communicator) {
@@ -265,7 +265,7 @@ void InGroupOfTwo(const std::function<void(Communicator& parent, Communicator& g
   });
 }
 
-// Both ranks, each by its number in the job and that in the group.
+// Checks that the text names both ranks, each by its number in the job and by its number in the group.
 void CheckNamesBoth(const std::string& text) {
   CAPTURE(text);
   CHECK(text.find("rank 1 (rank 0 of group 0.1.1)") != std::string::npos);
@@ -287,7 +287,8 @@ TEST_CASE("errors of a group name the job's ranks, and the group's beside, in wh
     has_heard.wait();
     REQUIRE(!failed);
     CHECK(failed.error().code() == ErrorCode::kMismatch);
-    CHECK(failed.error().culprit() == 1 - group.rank());  // a number of the group, as all numbers that it gives
+    // The fields of the error have ranks of the group.
+    CHECK(failed.error().culprit() == 1 - group.rank());
     CheckNamesBoth(TextOf(failed));
     CheckNamesBoth(heard);
     CheckNamesBoth(group.failure()->ToString());
@@ -308,7 +309,7 @@ TEST_CASE("a receive of a group that ends at its timeout names the job's rank th
       REQUIRE(!got);
       CheckNamesBoth(got.error().ToString());
     }
-    CHECK(group.Barrier());  // that rank is there, all the time
+    CHECK(group.Barrier());  // the other rank was alive all the time
     CHECK(group.Close());
   });
 }
@@ -329,7 +330,7 @@ TEST_CASE("a program's reason for the abort of a group is told as it was given")
 TEST_CASE("a group of a group names the job's ranks, not its parent's") {
   std::barrier<> have_it(2);
   InGroupOfTwo([&](Communicator&, Communicator& group) {
-    auto inner = group.Split(0, -group.rank());  // rank 0 of it is the job's rank 3
+    auto inner = group.Split(0, -group.rank());  // its rank 0 is rank 3 of the job
     REQUIRE(inner);
     have_it.arrive_and_wait();
     if (group.rank() == 0) return group.Abort("as the test wants it");
@@ -365,7 +366,7 @@ TEST_CASE("a communicator that is told its frame names its ranks by it, and a fr
 
 TEST_CASE("a group at work does without those who are not in it") {
   InprocNetwork network(3);
-  std::latch left(3);  // a barrier has ended at all ranks before one dies
+  std::latch left(3);  // otherwise rank 2 could die before the barrier has ended on all ranks
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     auto group = communicator.Split(rank == 2 ? -1 : 0, rank);
@@ -375,7 +376,7 @@ TEST_CASE("a group at work does without those who are not in it") {
     left.arrive_and_wait();
     if (rank == 2) return network.Kill(2);
     CHECK_FALSE(communicator.Barrier());
-    std::this_thread::sleep_for(rank * 250ms);  // rank 0 waits, and looks around
+    std::this_thread::sleep_for(rank * 250ms);  // rank 0 waits for rank 1, and checks for failures meanwhile
     CHECK((*group)->Barrier());
     CHECK((*group)->Close());
   });

@@ -1,4 +1,4 @@
-// Who ends operations that streams wait for, where nobody else can: what it finds late, what it lets be.
+// The watchdog over streams: which late operations it fails, and which it leaves alone.
 #include "collectives/device/stream_watch.h"
 
 #include <doctest/doctest.h>
@@ -18,12 +18,12 @@ constexpr Duration kLookEvery = milliseconds(1);
 
 struct Watched : WatchedStreams {
   std::atomic<Sequence> done{0};
-  // Whether whoever drives looks around at all, and holds the right to drive.
+  // Whether the owner still advances operations, and whether it holds the progress lock.
   std::atomic<bool> looks_around{false}, driven{true}, failed{false}, ending{false}, ended{false};
   std::atomic<int> held_up{0}, late{0}, let_go{0};
   std::atomic<Sequence> last_late{0};
   std::atomic<bool> last_was_held_up{false};
-  mutable std::atomic<std::uint64_t> count{0};  // looks of the watch
+  mutable std::atomic<std::uint64_t> count{0};  // looks of the watchdog
 
   Sequence completed() const override { return done; }
   std::uint64_t looks() const override {
@@ -46,7 +46,7 @@ struct Watched : WatchedStreams {
   }
   void LetStreamsGo() override { ++let_go; }
 
-  // So many more looks, or a minute.
+  // Waits until the watchdog has looked this many more times, for a minute at most.
   void LookSome(std::uint64_t looks = 30) const {
     Await([&, until = count + looks] { return count >= until; });
   }
@@ -171,7 +171,7 @@ TEST_CASE("After a failure an owner who ends everything is left to it, one who i
 TEST_CASE("It sleeps while no stream waits, and wakes for one that does") {
   Scene scene;
   scene.watch.Issued(1, scene.In(seconds(5)));
-  for (Sequence next = 2; next < 8; ++next) {  // more than there is room for at once
+  for (Sequence next = 2; next < 8; ++next) {  // more than there are entries for at once
     scene.watched.done = next - 1;
     scene.watched.AwaitSleep();
     scene.watch.Issued(next, scene.In(seconds(5)));

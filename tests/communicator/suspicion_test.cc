@@ -1,4 +1,4 @@
-// Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and what docs/DESIGN.md says
+// Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and the rules of docs/DESIGN.md
 // ("Errors", "Control connections", "Deadlines"), on a clock that the test moves.
 #include "collectives/communicator/suspicion.h"
 
@@ -41,12 +41,12 @@ constexpr Sequence kSequence = 7;
 enum class Condition {
   kBlocked,           // it sends progress reports and no bytes
   kDead,              // its control connection ends without a goodbye
-  kStopped,           // connected, and silent from now on
+  kStopped,           // connected, but silent from now on
   kSlow,              // its bytes arrive, but too few of them; it is not blocked, and sends no reports
   kCutFromIt,         // nothing that it sends arrives
-  kCutToIt,           // nothing that this rank sends arrives there: it is blocked, and its reports arrive
+  kCutToIt,           // nothing that this rank sends reaches it: it is blocked, and its reports arrive
   kLaneFailed,        // the lane failed, and its rank lives
-  kLeft,              // it said goodbye before the operation
+  kLeft,              // it sent a goodbye before the operation
   kInOtherOperation,  // its progress report has another operation under the same number
   kNeverConnected,
 };
@@ -74,7 +74,7 @@ const char* NameOf(Condition condition) {
 struct Outcome {
   ErrorCode code = ErrorCode::kInternal;
   Rank culprit = kNoRank;
-  Duration after{};  // the operation began
+  Duration after{};  // time since the operation began
   bool operator==(const Outcome&) const = default;
 };
 
@@ -84,7 +84,7 @@ std::string InWords(const std::optional<Outcome>& outcome) {
                      std::chrono::duration_cast<milliseconds>(outcome->after).count());
 }
 
-// A peer that the observer is blocked on. Its condition begins with the operation, `after` later.
+// A peer that the observer is blocked on. Its condition begins `after` the operation.
 struct SeenPeer {
   Rank rank = kNoRank;
   Condition condition = Condition::kBlocked;
@@ -98,13 +98,13 @@ struct SeenPeer {
   }
 };
 
-// What the core asks, in the core's order, at every tick of a job in which one rank observes others.
+// Asks Suspicion as the core does, in the same order, at every tick of a job in which one rank observes others.
 class Observer {
  public:
   Observer(Rank self, int world_size, std::vector<SeenPeer> peers)
       : suspicion_(self, world_size), self_(self), peers_(std::move(peers)), views_(peers_.size()) {
     for (std::size_t i = 0; i < peers_.size(); ++i)
-      if (peers_[i].connects()) views_[i].last_received_at = clock_.Now();  // it connected a moment ago
+      if (peers_[i].connects()) views_[i].last_received_at = clock_.Now();  // it has just connected
   }
 
   std::optional<Outcome> Run(Duration until) {
@@ -123,7 +123,7 @@ class Observer {
     std::optional<LaneFailure> failed;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const SeenPeer& peer = peers_[i];
-      // Before its condition begins a peer is blocked like all others.
+      // Until its condition begins, the peer is blocked like all others.
       const bool reports = peer.has_begun(time) ? peer.reports() : peer.connects();
       if (reports && time % kGraces.heartbeat_interval == Duration::zero()) {
         const bool strays = peer.has_begun(time) && peer.condition == Condition::kInOtherOperation;
@@ -178,16 +178,16 @@ class Observer {
   const Error reset_ = Error(ErrorCode::kConnectionReset, "the lane broke");
 };
 
-// When a condition is reported by itself, as the contract has it; nothing: only by the deadline.
+// The outcome if a condition is an error by itself, according to the contract; nullopt: only the deadline ends it.
 std::optional<Outcome> AtOnce(const SeenPeer& peer, Rank self) {
   switch (peer.condition) {
     case Condition::kDead: return Outcome{ErrorCode::kPeerLost, peer.rank, peer.after};
     case Condition::kLeft: return Outcome{ErrorCode::kClosed, peer.rank, peer.after};
-    case Condition::kInOtherOperation: {  // with the next report, of which there is one every 100 ms
+    case Condition::kInOtherOperation: {  // with its next progress report, of which there is one every 100 ms
       const auto reports = (peer.after + milliseconds(99)) / milliseconds(100);
       return Outcome{ErrorCode::kMismatch, peer.rank, reports * milliseconds(100)};
     }
-    case Condition::kLaneFailed:  // 300 ms for the cause, and of the two ranks the higher one reports first
+    case Condition::kLaneFailed:  // 300 ms for the cause; and of the two ranks, the higher one reports first
       return Outcome{ErrorCode::kConnectionReset, peer.rank,
                      peer.after + milliseconds(300) + (peer.rank > self ? milliseconds(200) : milliseconds(0))};
     default: return std::nullopt;
@@ -199,8 +199,9 @@ bool IsSilent(Condition condition) {
          condition == Condition::kNeverConnected;
 }
 
-// The contract, in a few lines: the first condition that is an error by itself; else, at the deadline, the silent peer,
-// or the first one where none is more silent than the others; later, if all peers are blocked themselves.
+// The contract, in a few lines. The first condition that is an error by itself is the outcome. Otherwise, at the
+// deadline, the silent peer is named, or the first peer if none is more silent than the others. If all peers are
+// blocked themselves, that happens later.
 Outcome Expected(const std::vector<SeenPeer>& peers, Rank self) {
   std::optional<Outcome> first;
   for (const SeenPeer& peer : peers) {
@@ -212,7 +213,7 @@ Outcome Expected(const std::vector<SeenPeer>& peers, Rank self) {
   const bool all_report = !any([](const SeenPeer& peer) { return !peer.reports(); });
   const bool bytes_arrive = any([](const SeenPeer& peer) { return peer.condition == Condition::kSlow; });
   Outcome late{ErrorCode::kTimeout, peers.front().rank, kTimeout + (all_report ? milliseconds(300) : milliseconds(0))};
-  if (bytes_arrive) return late;  // a rank is silent only while nothing moves
+  if (bytes_arrive) return late;  // a rank counts as silent only while nothing moves
   const auto silent =
       std::find_if(peers.begin(), peers.end(), [](const auto& peer) { return IsSilent(peer.condition); });
   if (silent != peers.end()) late.culprit = silent->rank;
@@ -224,7 +225,8 @@ TEST_CASE("of every two conditions of peers the contract says which is named, an
   for (const Rank self : {0, 1, 2})
     for (const Condition one : kConditions)
       for (const Condition other : kConditions) {
-        // The second begins 50 ms after the first. Both are looked at in both orders, since `self` and conditions vary.
+        // The second condition begins 50 ms after the first. Since `self` and the conditions vary, each pair occurs in
+        // both orders.
         std::vector<SeenPeer> peers = {{.rank = self == 0 ? 1 : 0, .condition = one},
                                        {.rank = self == 2 ? 1 : 2, .condition = other, .after = milliseconds(50)}};
         const Outcome expected = Expected(peers, self);
@@ -240,7 +242,7 @@ TEST_CASE("of every two conditions of peers the contract says which is named, an
   CHECK(pairs == 300);
 }
 
-// The same for some pairs in plain numbers, so that Expected above cannot be wrong in the same way.
+// The same for some pairs, with literal numbers, so that an error in Expected above cannot hide.
 TEST_CASE("what rank 1 reports of rank 0 and rank 2, in milliseconds") {
   struct Row {
     Condition zero;  // from the beginning
@@ -300,16 +302,16 @@ TEST_CASE("of two ranks neither waits for the other to report a timeout") {
   }
 }
 
-// ---- a ring, whose ranks notify each other: which report is the first ----
+// ---- ranks in a ring that notify each other: which report is the first ----
 
 // Rank r waits for rank r - 1.
 struct RankInRing {
   RankInRing(Rank self, int world_size) : suspicion(self, world_size) {}
   Suspicion suspicion;
-  PeerView view{};           // of the rank that it waits for
-  bool runs = true;          // not stopped
-  bool peer_reaches = true;  // what that rank sends arrives
-  Duration late_by{};        // its call, and so its deadline, came this much later
+  PeerView view{};           // of the rank that this rank waits for
+  bool runs = true;          // false: stopped
+  bool peer_reaches = true;  // whether messages of the rank that this rank waits for arrive
+  Duration late_by{};        // its call, and so its deadline, comes this much later
 };
 
 struct Report {
@@ -326,7 +328,8 @@ class Ring {
   RankInRing& operator[](Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   Rank Before(Rank rank) const { return rank == 0 ? static_cast<Rank>(ranks_.size()) - 1 : rank - 1; }
 
-  // Every first report until `time`; all other ranks adopt it. Several ranks that report at one tick are all in it.
+  // The first report; all other ranks adopt it. If several ranks report at the same tick, their reports are all
+  // returned.
   std::vector<Report> Run() {
     const TimePoint began = clock_.Now();
     std::vector<Report> reports;
@@ -385,7 +388,7 @@ TEST_CASE("its report comes first although its deadline is up to 300 ms behind t
 }
 
 TEST_CASE("where bytes are lost and all ranks live and report, each names the rank that it waits for") {
-  Ring ring(3);  // a known limit (docs/FAULTS.md): nobody knows where the bytes were lost
+  Ring ring(3);  // a known limit (docs/FAULTS.md): no rank knows where the bytes were lost
   const Duration after = kTimeout + milliseconds(300);
   CHECK(ring.Run() == std::vector<Report>{{0, {ErrorCode::kTimeout, 2, after}},
                                           {1, {ErrorCode::kTimeout, 0, after}},
@@ -465,7 +468,7 @@ TEST_CASE("a lost connection is the peer's fault, unless the system refused some
   CHECK(Suspicion::AttributeLoss(Error(ErrorCode::kResource, "no descriptor"), 2, 0).culprit() == 0);
 }
 
-// ---- disagreements ----
+// ---- mismatches ----
 
 TEST_CASE("a peer that has left is missed by operations that wait for it, or need all ranks, and by no others") {
   const Suspicion suspicion(0, 3);
@@ -499,7 +502,7 @@ TEST_CASE("a peer in another operation is found by its report and by its goodbye
     CHECK(error->message().find("rank 1 in operation #7") != std::string::npos);
     CHECK_FALSE(suspicion.JudgePeer(1, other, false, {.descriptor = own, .is_joining = true}));
   }
-  // Ranks may be operations apart.
+  // One rank may be some operations ahead of another.
   const PeerView ahead{.report = ProgressReport{AllReduce(kSequence + 1, 999)}};
   CHECK_FALSE(suspicion.JudgePeer(1, ahead, true, {.descriptor = own, .needs_all = true}));
 }
@@ -535,7 +538,7 @@ TEST_CASE("while ranks join, rank 0 reports at the deadline and the others 200 m
     CHECK(suspicion.ReportTime(1, deadline, /*is_joining=*/false) == deadline);
     CHECK(suspicion.ReportTime(1, TimePoint::max(), /*is_joining=*/true) == TimePoint::max());
   }
-  // It is not told to wait for blocked ranks: those that join are no steps.
+  // No extra time is added for blocked ranks: peers that are still joining are not steps.
   Suspicion zero(0, 3);
   const OperationDescriptor first = AllReduce(1);
   const std::vector<BlockedOn> joining = {
@@ -564,10 +567,10 @@ TEST_CASE("the first operation and the one waited for are late at once, others a
                               [&](Sequence sequence) { return sequence == which ? now : TimePoint::max(); });
   };
   Suspicion suspicion(0, 3);
-  CHECK_FALSE(late(suspicion, 0, 2, start));  // has ended; all others were looked at
+  CHECK_FALSE(late(suspicion, 0, 2, start));  // 2 has ended; all other operations were checked
   CHECK(late(suspicion, 0, 3, start) == 3);
   CHECK(late(suspicion, 6, 6, start) == 6);
-  CHECK_FALSE(late(suspicion, 12, 12, start));  // is not issued
+  CHECK_FALSE(late(suspicion, 12, 12, start));  // 12 is not issued
   CHECK_FALSE(late(suspicion, 0, 6, start + milliseconds(99)));
   CHECK(late(suspicion, 0, 6, start + milliseconds(100)) == 6);
   CHECK_FALSE(late(suspicion, 0, 6, start + milliseconds(199)));

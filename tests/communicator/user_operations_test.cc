@@ -1,4 +1,4 @@
-// Operations that users define: what they compute, in which order, on what memory, and what ranks must agree on.
+// User-defined operations: what they compute, in which order, on what memory, and what ranks must agree on.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace user_operations_test {
 
-// x -> slope * x + offset, modulo 2^32, in one uint64. Composition is associative and does not commute.
+// The map x -> slope * x + offset, modulo 2^32, in one uint64. Composition is associative and does not commute.
 struct Map {
   std::uint32_t slope = 1, offset = 0;
   bool operator==(const Map&) const = default;
@@ -53,7 +53,7 @@ UserOperation LargestMagnitude() {
           }};
 }
 
-// What all ranks' maps make of element i, in rank order.
+// The composition of all ranks' maps for element i, in rank order.
 Map Composed(int world, std::size_t i) {
   Map all = MapOf(0, i);
   for (Rank rank = 1; rank < world; ++rank) all = After(all, MapOf(rank, i));
@@ -74,7 +74,7 @@ TEST_CASE("a function that throws fails the operation: here with what was thrown
       REQUIRE(op);
       std::vector<float> values(1000, 1);
       const Status status = communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kFloat32, *op,
-                                                   {.algorithm = Algorithm::kRing});  // in which every rank reduces
+                                                   {.algorithm = Algorithm::kRing});  // every rank reduces
       REQUIRE_FALSE(status);
       CHECK(status.error().code() == (rank == thrower ? ErrorCode::kAborted : ErrorCode::kPeerAborted));
       CHECK(status.error().culprit() == thrower);
@@ -124,7 +124,7 @@ TEST_CASE(
           CHECK(right);
         }
       }
-      // And the free choice picks one of them.
+      // The automatic choice selects one of the algorithms that keep the rank order.
       std::vector<Map> values(3000);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = MapOf(rank, i);
       CHECK(communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kUint64, *op));

@@ -1,4 +1,5 @@
-// Waiting for operations: timeouts, several waiters, the progress thread, callbacks, and limits on what is pending.
+// Waiting for operations: timeouts, several waiting threads, the progress thread, callbacks, and limits on pending
+// ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 namespace rondo {
 namespace waiting_test {
 
-// doctest's CHECK may be used from several threads, but only its asserts; every check here is on plain values.
+// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
 
 TEST_CASE("a Wait that ends early returns not_ready and fails nothing") {
   InprocNetwork network(2);
@@ -92,7 +93,7 @@ TEST_CASE("what is left behind by who waited again and again is driven by the pr
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     for (std::int32_t round = 0; round < 20; ++round) {
-      // Now the progress thread stands back.
+      // After these waits, the progress thread waits for a while before it does anything.
       for (int i = 0; i < 50; ++i) CHECK(communicator.Barrier());
       std::int32_t value = round;
       std::atomic<bool> done{false};
@@ -134,7 +135,7 @@ TEST_CASE("an operation ends within its timeout and says who is missing") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     if (communicator.rank() == 1) {
-      // Alive but elsewhere, until the other has given up.
+      // The rank lives, but does not make the call, until the other rank has failed.
       while (!communicator.failure()) communicator.Progress();
       return;
     }
@@ -163,7 +164,7 @@ TEST_CASE("ranks that wait for one another all name the silent one whom one of t
     };
     CHECK(sum(std::chrono::seconds(20)));
     if (communicator.rank() != 1) {
-      // Rank 2 waits for rank 1, rank 3 for rank 2, and rank 3 is the first to be at its deadline.
+      // Rank 2 waits for rank 1, and rank 3 for rank 2. The deadline of rank 3 is the first to pass.
       const Status status = sum(std::chrono::milliseconds(communicator.rank() == 3 ? 900 : 1000));
       CAPTURE(TextOf(status));
       CHECK((!status && status.error().code() == ErrorCode::kTimeout));
@@ -188,7 +189,7 @@ TEST_CASE(
     REQUIRE(transport);
     transports.push_back(std::move(*transport));
   }
-  CommunicatorOptions options;  // of rank 0; rank 1 listens, and has no communicator yet
+  CommunicatorOptions options;  // for rank 0; rank 1 has a listening transport, but no communicator yet
   options.rank = 0;
   for (const auto& transport : transports)
     options.peers.push_back({.host = "host", .host_id = "here", .pid = 1, .address = transport->Address()});
@@ -229,12 +230,12 @@ TEST_CASE("an operation queued behind a longer one still ends within its own tim
   });
 }
 
-// Between the last look of a thread that drives and its sleep another one issues an operation, once.
+// Once, a thread issues an operation between the owner's last poll and its sleep.
 struct Gap {
   std::atomic<bool> due{false};
   std::binary_semaphore found{0}, issued{0};
-  std::atomic<bool> unseen{false};  // it was issued, and nobody has looked since
-  std::atomic<bool> slept{false};   // somebody slept nevertheless
+  std::atomic<bool> unseen{false};  // it was issued, and no thread has polled since
+  std::atomic<bool> slept{false};   // a thread slept nevertheless
 };
 
 class EndpointWithGap final : public PassingEndpoint {
@@ -316,7 +317,7 @@ TEST_CASE("an operation issued while the thread that drives is about to sleep is
   CHECK(!gap.slept);
 }
 
-// A process that is stopped in its first sleep, for an hour.
+// A process that is stopped for an hour during its first sleep.
 struct StoppedProcess final : Clock, Waiter {
   TimePoint Now() const override { return clock.Now() + stopped_for.load(); }
   void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override {
@@ -394,7 +395,7 @@ TEST_CASE("more pending operations than the limit are refused and the others sti
       });
 }
 
-// Time that passes by reading it, by giving the core away and by sleeping.
+// A clock that advances when it is read, and when a thread yields or sleeps.
 struct ToldTime final : Clock, Waiter {
   explicit ToldTime(Duration yield_takes) : yield_takes(yield_takes) {}
   TimePoint Now() const override { return now += std::chrono::nanoseconds(20); }

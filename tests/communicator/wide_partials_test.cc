@@ -25,8 +25,8 @@ struct Half {
 constexpr Half kHalves[] = {{DataType::kFloat16, ToFloat16, FromFloat16},
                             {DataType::kBfloat16, ToBfloat16, FromBfloat16}};
 
-// Multiples of 1/64 below 16: exact in either type with a few bits to spare, and sums of a few exact in float32, in any
-// order; a sum rounded to 16 bits in between is often another one.
+// Multiples of 1/64 below 16. They are exact in either type with a few bits to spare, and sums of a few are exact in
+// float32 in any order. A sum that is rounded to 16 bits in between often differs.
 float Operand(const Half& half, Rank rank, std::size_t i) {
   const int bits = half.type == DataType::kFloat16 ? 10 : 7;
   Random random(77 * static_cast<std::uint64_t>(rank) + i + 1);
@@ -36,7 +36,7 @@ float Operand(const Half& half, Rank rank, std::size_t i) {
 
 std::uint16_t RoundedOnce(const Half& half, ReduceOp op, int world, std::size_t i) {
   const float scale = op == ReduceOp::kPremulSum ? 0.5f : 1.0f;
-  float sum = Operand(half, 0, i) * scale;  // and not 0, to which a -0 would be lost
+  float sum = Operand(half, 0, i) * scale;  // not 0, because 0 + -0 is 0
   for (Rank rank = 1; rank < world; ++rank) sum += Operand(half, rank, i) * scale;
   return half.narrow(op == ReduceOp::kAvg ? sum / static_cast<float>(world) : sum);
 }
@@ -105,7 +105,7 @@ TEST_CASE("the communicator's option stands for every operation that does not sa
   OnRanks(
       network,
       [](Communicator& communicator) {
-        // 1 + 2^-11 + 2^-11: lost one by one in float16, not together.
+        // 1 + 2^-11 + 2^-11: in float16 each small summand alone is rounded away, but not their sum.
         const Halves tiny{ToFloat16(communicator.rank() == 0 ? 1.0f : 0x1p-11f)};
         Halves sum(1);
         CHECK(communicator.AllReduce(tiny.data(), sum.data(), 1, DataType::kFloat16, ReduceOp::kSum,
