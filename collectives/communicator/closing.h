@@ -95,8 +95,8 @@ class Closing {
   bool FailWhatIsLeft(Duration time);
   Status WaitForIssued(TimePoint until);
   // The owner calls it repeatedly. Sends a goodbye to every connected peer that has none yet, as soon as this rank may.
-  // True: the exchange is over, because all goodbyes have been sent and received, or because a peer did something else
-  // than this rank, and so must get none.
+  // True: the exchange is over. Either all goodbyes have been sent and received, or a peer did something else than this
+  // rank, and so must get none.
   bool ExchangeGoodbyes();
   bool SendGoodbyes();  // returns whether it sent any
   ControlMessage OwnGoodbye();

@@ -1,6 +1,6 @@
-// Detects whether other processes want this thread's core, by how long a yield takes. What a rank knows of the ranks
-// and cores of its host is not enough: other jobs run there, containers have quotas, and ranks in other network
-// namespaces count as ranks of other hosts.
+// Detects whether other processes want this thread's core, by how long a yield takes. The numbers of ranks and cores of
+// the host are not enough: other jobs run there, containers have quotas, and ranks in other network namespaces count as
+// ranks of other hosts.
 #pragma once
 
 #include <algorithm>

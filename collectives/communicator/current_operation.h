@@ -131,7 +131,7 @@ class CurrentOperation {
   Result<Progress> PollStaged();
   void StartOnDevices(const OperationRequest& request);
   bool MayRunOnDevices(const OperationRequest& request) const;
-  // Logs a warning, as soon as this rank knows it, if processes share a GPU by time slicing.
+  // Logs a warning, once, when it is detected that processes share a GPU by time slicing.
   void NoteTimeSlicing();
   // Whether lanes may send this rank's whole input directly from the device. Each rank decides this for itself: peers
   // see no difference.

@@ -123,7 +123,7 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
 }
 
 Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
-  // After this wait, all ranks know whether there is a shared segment, or none does.
+  // After this wait, it is settled on all ranks or on none whether there is a shared segment.
   if (options_.world_size > 1) RONDO_TRY(near_.issuer.WaitFor(near_.queue.issued(), TimePoint::max()));
   RONDO_TRY(PrepareForGraph(request));
   Sequence sequence = near_.queue.completed();  // for a world of one, in which nothing is issued

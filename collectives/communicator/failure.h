@@ -1,5 +1,5 @@
-// The failure of a communicator: its first cause, how far the communicator has ended because of it, and the notices
-// that the peers get, so that all ranks name the same cause.
+// The failure of a communicator: its first cause, how far the communicator has ended because of it, and the notices to
+// peers. By these notices all ranks name the same cause.
 //
 // Thread rule: any thread; transitions name theirs. state() and the methods that only read it are one atomic load. No
 // other lock is taken while this class's lock is held, except in FailureListener::OnFailing.
@@ -68,8 +68,7 @@ class Failure {
   // rank; kNoRank: a rank that is not of this communicator. If there is no memory for the notices, the communicator
   // fails nevertheless; peers then detect the failure when their lanes end.
   void Begin(Error cause, std::optional<Rank> reporter = std::nullopt, Source source = Source::kThisRank) noexcept;
-  // Returns `step`(), true if it has changed anything. If memory runs out in it, the communicator fails:
-  // true.
+  // Returns `step`(), true if it has changed anything. If memory runs out in it, the communicator fails: true.
   template <typename Step>
   bool Guard(std::string_view doing, Step&& step) {
     try {

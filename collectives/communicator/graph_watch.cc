@@ -37,7 +37,7 @@ Error ErrorOf(const GraphTrouble& trouble, Rank self) {
 bool GraphWatch::CheckGraphsOf(DeviceQueue& queue) {
   const auto trouble = queue.TroubleOfGraphs();
   if (!trouble) return false;
-  // The GPUs notify each other faster than their hosts do. One of the hosts knows the cause: wait for its notice.
+  // The GPUs notify each other faster than their hosts do. One of the hosts has the cause: wait for its notice.
   const bool has_cause = !trouble->missing.empty() || !trouble->strayed.empty();
   const auto checks = graces_.graph_failure_cause / graces_.notice_check_interval;
   for (int check = 0; !has_cause && !failure_.has_failed() && check < checks; ++check)

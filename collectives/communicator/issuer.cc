@@ -71,8 +71,8 @@ void Issuer::NoteIssue(OperationQueue::Operation& pending) {
   near_.records.OnIssued(pending);
 }
 
-// After a failure that was found outside of any wait, or by a wait whose own operation had just completed, the next
-// call ends all operations: there may be no progress thread to do so, and no other call.
+// A failure may be found outside of any wait, or by a wait whose own operation had just completed. Then the next call
+// ends all operations: there may be no progress thread to do so, and no other call.
 Error Issuer::WhyRefused(Collective collective, const Error& found) {
   if (!near_.failure.has_failed()) {
     // A call that is refused because of a limit may succeed later, so it is not noted.

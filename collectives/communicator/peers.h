@@ -1,4 +1,4 @@
-// What a communicator knows of each of its peers, and what it has sent to them.
+// The state that a communicator keeps for each of its peers: what the peer has sent, and what it has got.
 //
 // Thread rule: any thread. The lock is a leaf: no other code is called while it is held, except by ForEachDeparted.
 #pragma once

@@ -34,7 +34,7 @@ Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataT
   return sum;
 }
 
-// The assumed size of all_to_all_v, of which each rank knows only its own counts. A wrong guess costs most for large
+// The assumed size of all_to_all_v, of which each rank has only its own counts. A wrong guess costs most for large
 // vectors.
 constexpr std::uint64_t kUnknownBytes = 1 << 20;
 
@@ -94,7 +94,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
       } else {
         counts = {};
       }
-      d.count = 0;  // other ranks do not know it
+      d.count = 0;  // the other ranks do not have it
     } else {
       RONDO_ASSIGN(all, total(counts, "counts"));
       own = counts[self];

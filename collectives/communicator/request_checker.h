@@ -52,7 +52,7 @@ class RequestChecker {
   }
   const Place& place() const { return selector_.place(); }
 
-  // Whether all ranks share memory, as far as this rank knows at the moment.
+  // Whether all ranks share memory, as far as is known at the moment.
   bool may_have_shared_segment() const { return may_have_shared_segment_.load(std::memory_order_relaxed); }
   void SetMayHaveSharedSegment(bool may) { may_have_shared_segment_.store(may); }
 

@@ -72,7 +72,7 @@ Verdict Suspicion::JudgeLaneFailure(const LaneFailure& failure, TimePoint now) {
           ? *failure.error
           : Error(ErrorCode::kConnectionReset,
                   fmt::format("rank {} ended its lane to rank {} while bytes are due", failure.peer, self_));
-  // A lane knows if only this rank can be at fault.
+  // The error of the lane says if only this rank can be at fault.
   return {.error = AttributeLoss(error, error.culprit() == self_ ? self_ : failure.peer, self_)};
 }
 
@@ -97,7 +97,7 @@ Verdict Suspicion::JudgeLate(const LateOperation& late, bool is_first, std::span
 }
 
 bool Suspicion::OthersReportFirst(std::span<const BlockedOn> blocked, TimePoint now) const {
-  // With two ranks, neither knows more than the other.
+  // With two ranks, neither has better evidence than the other.
   if (world_size_ <= 2) return false;
   bool has_steps = false;
   for (const BlockedOn& on : blocked) {

@@ -1,9 +1,9 @@
 // Decides which rank is at fault if a communicator cannot go on, and when this rank may report it.
 //
 // Several ranks notice one fault at about the same time, and each of them sees another part of it. A rank that waits
-// for a blocked rank would name the wrong one. So a rank that knows less first waits for a grace period, in which a
-// rank that knows more reports. All ranks adopt the first report, and so name one culprit. From the most certain fact
-// to the least certain:
+// for a blocked rank would name the wrong one. So a rank with less evidence first waits for a grace period, in which a
+// rank with more evidence reports. All ranks adopt the first report, and so name one culprit. From the most certain
+// fact to the least certain:
 //
 //   a peer is in another operation, or has left          reported at once
 //   a peer died, its control connection says so          reported at once (PeerEvents::OnPeerLost)
@@ -41,13 +41,13 @@ struct GracePeriods {
   // reports the failure of a lane only after this time.
   Duration lane_failure_cause = std::chrono::milliseconds(300);
   // Both ranks of a failed lane see the failure, and each can only name the other one. The higher rank, which makes the
-  // connection and knows why it could not be made, reports first: the lower rank waits this much longer.
+  // connection and so has the reason if it failed, reports first: the lower rank waits this much longer.
   Duration higher_rank_report = std::chrono::milliseconds(200);
-  // Until all ranks have joined the shared segment, ranks are connected to rank 0 only, and rank 0 alone knows which
+  // Until all ranks have joined the shared segment, ranks are connected to rank 0 only, and only rank 0 can see which
   // ranks are missing. The other ranks wait this much longer than their deadlines for its report.
   Duration rank_zero_report = std::chrono::milliseconds(200);
-  // A rank that is blocked only on blocked ranks does not know the culprit. At its deadline it waits this much longer
-  // for a report of ranks that do; their deadlines are about the same.
+  // A rank that is blocked only on blocked ranks cannot name the culprit. At its deadline it waits this much longer for
+  // a report of ranks that do; their deadlines are about the same.
   Duration timeout_report_delay = std::chrono::milliseconds(300);
 
   // After its timeout, Close waits this long for the failed operations to release the user's memory.
@@ -87,7 +87,7 @@ struct OwnOperation {
   bool needs_all = false;   // it needs every peer, now or later
 };
 
-// A peer that an operation is blocked on, and what this rank knows of that peer.
+// A peer that an operation is blocked on, and what is known of that peer.
 struct BlockedOn {
   BlockedStep step;         // if is_joining, only step.peer is set
   bool is_joining = false;  // the peer has not joined the shared segment yet

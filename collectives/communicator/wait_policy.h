@@ -10,7 +10,7 @@ namespace rondo {
 // A rank changes its policy in three cases. While it finds that other threads want its core (another job, a quota,
 // ranks that count as another host's), it uses YieldsAtOnce(). If the transport moves bytes on the host's cores
 // (Capabilities::moves_on_cores) and ranks outnumber these, the rank sleeps at once instead. If ranks share memory, a
-// rank knows where the awaited ranks run: if one of them shares its core, it yields the core at once; if all run
+// rank can see where the awaited ranks run: if one of them shares its core, it yields the core at once; if all run
 // elsewhere, it first polls for some microseconds.
 struct WaitPolicy {
   Duration spin{};   // polls, and yields the core only now and then

@@ -92,7 +92,7 @@ void CheckSums(Ranks& ranks) {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// Returns "" as soon as this rank knows that a rank is dead: then a rebuild does not wait for the dead rank.
+// Returns "" as soon as this rank has detected a dead rank: then a rebuild does not wait for the dead rank.
 std::string Notice(Communicator& communicator) {
   return Sum(communicator) == "right" ? "a sum without a rank that is dead" : "";
 }

@@ -349,8 +349,8 @@ TEST_CASE("a rank that dies is named by whoever waits for its messages") {
 }
 
 TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the other end") {
-  // Several transfers, because one may complete on one rank in spite of the abort, or on both, if rank 1 gets no core
-  // before it aborts. The first transfer that does not complete is checked.
+  // Several transfers: one may complete on one rank in spite of the abort, or on both, if rank 1 gets no core before it
+  // aborts. The first transfer that does not complete is checked.
   constexpr int kTransfers = 16;
   for (const bool receiving : {true, false}) {
     OnRanks(TcpJob(2), [&](Communicator& communicator) {

@@ -1,4 +1,4 @@
-// What a communicator knows of its peers, and which of them still have to get something from it.
+// The state that a communicator keeps for its peers, and which of them still have to get something from it.
 #include "collectives/communicator/peers.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// What a communicator knows of the machines under it, observed by the expected time of a barrier: ranks of one host
-// share its cores, ranks of different hosts have a network between them, and a group has its share of both.
+// The topology that a communicator assumes, observed by the expected time of a barrier: ranks of one host share its
+// cores, ranks of different hosts have a network between them, and a group has its share of both.
 #include <doctest/doctest.h>
 
 #include <algorithm>

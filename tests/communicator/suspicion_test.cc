@@ -388,7 +388,7 @@ TEST_CASE("its report comes first although its deadline is up to 300 ms behind t
 }
 
 TEST_CASE("where bytes are lost and all ranks live and report, each names the rank that it waits for") {
-  Ring ring(3);  // a known limit (docs/FAULTS.md): no rank knows where the bytes were lost
+  Ring ring(3);  // a known limit (docs/FAULTS.md): no rank can detect where the bytes were lost
   const Duration after = kTimeout + milliseconds(300);
   CHECK(ring.Run() == std::vector<Report>{{0, {ErrorCode::kTimeout, 2, after}},
                                           {1, {ErrorCode::kTimeout, 0, after}},
