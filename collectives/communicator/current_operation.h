@@ -154,8 +154,8 @@ class CurrentOperation {
   std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // for the last operation on devices
 };
 
-// kCorrupt: the operation has gathered the checksums of all ranks' results, and they differ. Returns success for all
-// operations that gather no checksums.
+// kCorrupt: the operation has gathered the checksums of all ranks' results, and they differ. Operations that gather no
+// checksums always succeed here; those that run to their end in the issuing call gather none.
 Status CompareResults(const OperationRequest& request);
 
 }  // namespace rondo

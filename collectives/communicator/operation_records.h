@@ -45,7 +45,7 @@ class OperationRecords final : public MessageObserver {
   OperationRecords(OperationQueue& queue, ProgressLoop& progress) : queue_(queue), progress_(progress) {}
   // Call it before the first operation. If it is never called, nothing is recorded.
   void Start(std::unique_ptr<FlightRecorder> recorder) { recorder_ = std::move(recorder); }
-  // null: nothing is recorded.
+  // Null: nothing is recorded.
   const FlightRecorder* recorder() const { return recorder_.get(); }
   bool is_on() const { return recorder_ != nullptr; }
 

@@ -43,7 +43,7 @@ class Peers {
   // Returns those peers, each once.
   std::vector<std::pair<Rank, Error>> TakeEndedBefore();
   bool has_ended_before() const { return has_ended_before_.load(std::memory_order_acquire); }
-  // A peer cannot be reached, perhaps because it has only given up this communicator. Keeps only the first such error;
+  // A peer cannot be reached, perhaps only because it has given up this communicator. Keeps only the first such error;
   // its address then stays valid. Returns whether it kept this one.
   bool KeepEarlyLoss(Error error);
   const Error* early_loss() const { return has_early_loss_.load(std::memory_order_acquire) ? &*early_loss_ : nullptr; }

@@ -22,7 +22,7 @@ class RankNames {
 
   Rank self() const { return self_; }
   std::string NameOf(Rank rank) const { return NameOfRank(frame_.get(), rank); }
-  // Adds the culprit's host to the error. An error of exhausted memory without a culprit is this rank's own: adds that.
+  // Adds the culprit's host to the error. If memory ran out and no culprit is set, this rank becomes the culprit first.
   Error WithCulpritsHost(Error error) const;
   // The error for the user, with ranks of the job.
   Error FramedError(const Error& error) const;

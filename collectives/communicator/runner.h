@@ -69,8 +69,8 @@ class Runner {
     lanes_.Drain();
     running_ = nullptr;
   }
-  // Must be called before the user gets memory back that other ranks may still read: they deliver no result that they
-  // make from later reads. Drain does the same, but may have to wait first.
+  // Must be called before the user gets memory back that other ranks may still read. From then on they deliver no
+  // result that they make from later reads. Drain does the same, but may have to wait first.
   void Withdraw() {
     if (IntranodePath* const path = intranode_seen_.load(); path != nullptr) path->Withdraw();
   }

@@ -21,10 +21,13 @@ struct UserOperation {
   bool commutative = true;
   // Computes output[i] = left[i] op right[i] for 0 <= i < elements, in host memory, with each pointer aligned for
   // `type`. `output` may be exactly `left` or `right`. The operation must be associative, as far as its type allows,
-  // and must give the same bits for the same operands on every rank. The function should not throw. If it does, the
-  // operation fails, with kAborted and the exception's text here and kPeerAborted on other ranks, and so does the
-  // communicator. It is called any number of times per operation, for any range of elements, by any thread that
-  // advances the communicator, but never by two at once for one communicator. It must not call that communicator.
+  // and must give the same bits for the same operands on every rank.
+  //
+  // The function should not throw. If it does, the operation and its communicator fail: with kAborted and the
+  // exception's text on this rank, with kPeerAborted on other ranks.
+  //
+  // The function is called any number of times per operation, for any range of elements. Any thread that advances the
+  // communicator may call it, but never two at once for one communicator. It must not call that communicator.
   std::function<void(const void* left, const void* right, void* output, std::size_t elements, DataType type)> combine;
 };
 
