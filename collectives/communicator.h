@@ -1,54 +1,65 @@
-// The public face: N ranks, each makes the same call, every one of them holds the result.
+// The public face of the library. A communicator connects N ranks: each rank makes the same call, and every rank gets
+// the result.
 //
 //   // collectives/connect.h
 //   auto communicator = rondo::Connect({.rendezvous = "env://", .environment = rondo::ProcessEnvironment});
 //   auto status = (*communicator)->AllReduce(in, out, count, DataType::kFloat32, ReduceOp::kSum);
 //
 // Contract
-//   Order      All ranks issue the same collectives in the same order. The collectives of one communicator are serial:
-//              the next starts when this rank's part of the last is complete, so back-to-back operations on one buffer
-//              are well-defined. Independent streams take a communicator of their own (Split).
-//   Buffers    Lent from the call until it (or the Work's Wait, or its callback) returns final, success or error; after
-//              that nobody touches them. Any alignment. Input and output must not overlap, except in place, where they
-//              are one memory as each collective says. What a collective ignores on a rank, and what has no elements,
-//              may be null. After an error the output (and data in place) is undefined, an out-of-place input is
-//              intact.
-//   Counts     Elements, 0 and more than 2^32 bytes included. `count` is that of one block. A buffer that holds a block
-//              for each rank has them packed in rank order; in a world of P it has P * count elements (as in NCCL and
-//              MPI). The ...V forms have a count for each block instead: spans of world_size() counts, lent until the
-//              call returns, of blocks packed in rank order. A zero count still meets the other ranks.
-//   Threads    One thread at a time issues collectives (kInvalidArgument says so where two are caught); any thread may
-//              Wait, Test, Abort. The thread that waits drives the engine; a progress thread drives operations that
-//              nobody waits for.
-//   Errors     A wrong argument found locally (kInvalidArgument, kUnsupported) starts nothing, and the
-//              communicator goes on. A failed operation fails the communicator on all ranks that share it: each later
-//              call returns the first cause. Ranks that disagree about an operation get kMismatch with both
-//              descriptors. Words of a group's errors name ranks of the job, with the group's numbers beside; numbers
-//              (Error::culprit) are the group's. Bytes that arrived damaged give kCorrupt where checksums are on, and
-//              go unnoticed where not, but for what the transport checks (TCP: 16 bits a segment).
-//   Deadlines  Every operation ends within its timeout, counted from the call. Expiry says who is missing.
-//   Devices    Operations on memory of a GPU (OperationOptions::memory) come after all work that is on their stream
-//              when they are called, and what is put there afterwards waits for them; nothing else does, least of all
-//              the device. Their memory is lent until then. Asynchronous ones need no Wait: the stream waits. After an
-//              error the stream goes on, and the output is undefined. All such operations of a communicator are on
-//              one device. Deadlines count from the call, whenever the stream gets there.
-//   Graphs     On a stream that is being captured such an operation becomes part of the graph. Every rank captures it,
-//              in the same order as ever; the call waits for the others, within the timeout, and moves nothing. Each
-//              launch then does it, by the devices alone. All ranks launch the same operations in the same order,
-//              and of one communicator's never two at once: not on two streams, nor on branches of a graph. Calls and
-//              launches are in one order on all ranks, too: a call may wait for the device. The memory is lent, and
-//              the communicator must live, for as long as any rank's launch may be under way, also after a failure. A
-//              rank that does not come to an operation for as long as its timeout was when captured, that launches
-//              another one than the others, or that dies, fails the communicator: whoever calls it next is told, and
-//              failure(), which is what to ask after a stream was waited for. From then on graphs do nothing, and end.
-//              kUnsupported where it takes the host: ranks on several hosts or more than 16, devices that do not reach
-//              each other's memory, counts of each rank's own, wide partials, comparisons, users' operations, any
-//              algorithm but intranode. The capture is then as it was before the call.
-//   Messages   Send and Recv are outside the order of collectives: all in flight at once, issued by any thread, ordered
-//              per (sender, tag). A message that its receive cannot take (longer, another type), a receive that nobody
-//              answered and a send that nobody received in time fail alone; the communicator goes on.
-//   Results    The same bits on every rank. The same bits run to run for the same world, options and algorithm. With
-//              `reproducible` the same bits for every algorithm, transport and timing (docs/DESIGN.md).
+//   Order      All ranks must issue the same collectives in the same order. The collectives of one communicator are
+//              serial: a collective starts on a rank after the previous one has completed on that rank. So back-to-back
+//              operations on one buffer are well-defined. Independent streams of operations need a communicator each
+//              (Split).
+//   Buffers    The caller lends its buffers from the call until the call, the Work's Wait or its callback returns the
+//              final status, success or error. After that the library does not touch them. Any alignment is valid.
+//              Input and output must not overlap, except in place: then they share memory as each collective says. A
+//              buffer may be null if it has no elements, or if the collective ignores it on this rank. After an error
+//              the output (and data in place) is undefined; an input that is not in place is unchanged.
+//   Counts     Counts are in elements. 0 and counts of more than 2^32 bytes are valid. `count` is the size of one
+//              block. A buffer with a block for each rank has the blocks packed in rank order: in a world of P ranks it
+//              has P * count elements (as in NCCL and MPI). The ...V forms take one count for each block instead: a
+//              span of world_size() counts, which the caller lends until the call returns. Their blocks are packed in
+//              rank order, too. All ranks must issue a collective of zero elements
+//              as any other, and it waits for them.
+//   Threads    Only one thread at a time may issue collectives; if two are caught, the call returns kInvalidArgument.
+//              Any thread may call Wait, Test and Abort. A waiting thread advances pending operations itself. A
+//              progress thread advances operations for which no thread waits.
+//   Errors     A wrong argument that is found locally (kInvalidArgument, kUnsupported) starts nothing, and the
+//              communicator stays usable. A failed operation fails the communicator on all of its ranks: every later
+//              call returns the first cause. If ranks disagree on an operation, they get kMismatch with both
+//              descriptors. The messages of a group's errors name ranks of the job, followed by the rank in the group;
+//              Error::culprit is a rank of the group. Damaged bytes give kCorrupt if checksums are on. Otherwise only
+//              the transport's own check can find them (TCP: 16 bits a segment).
+//   Deadlines  Every operation ends within its timeout, which counts from the call. The error of a timeout names the
+//              missing ranks.
+//   Devices    Operations on GPU memory (OperationOptions::memory) are ordered by their stream. An operation runs after
+//              all work that was on the stream when it was called, and work put on the stream later waits for it
+//              (unless OperationOptions::stream_waits is false). Nothing else waits: other streams and the device go
+//              on. The caller lends the memory until the operation has run on the stream. Asynchronous operations need
+//              no Wait, because the stream waits. After an error the stream continues, and the output is undefined. All
+//              such operations of a communicator must use one device. Deadlines count from the call, even if the stream
+//              gets to the operation later.
+//   Graphs     If the stream is being captured, the operation becomes a part of the CUDA graph. Every rank must capture
+//              it, in the usual same order. The capturing call waits for the other ranks, within the timeout, and moves
+//              no data. Each launch of the graph then runs the operation, on the devices alone.
+//              All ranks must launch the same operations in the same order. Two operations of one communicator must
+//              never run at once: neither on two streams nor on parallel branches of a graph. Calls and launches must
+//              be in one order on all ranks, too, because a call may wait for the device. The memory must stay valid,
+//              and the communicator must live, as long as a launch may be running on any rank, also after a failure.
+//              A launched operation fails the communicator if a rank dies, launches a different operation, or does not
+//              arrive within the timeout that the operation had at capture. The next call returns that error, and so
+//              does failure(), which the caller should check after it has waited for the stream. From then on launched
+//              graphs move nothing, and end.
+//              An operation that needs the host is kUnsupported in a capture: ranks on several hosts, more than 16
+//              ranks, devices that cannot access each other's memory, counts that differ by rank, wide_partials,
+//              compare_results, operations that users define, and any algorithm but intranode. The capture is then as
+//              it was before the call.
+//   Messages   Send and Recv are outside the order of collectives. Any number may be in flight at once, any thread may
+//              issue them, and they are ordered per (sender, tag). Three errors fail only their own operation, and the
+//              communicator stays usable: a message that is longer than its receive or of another type, a receive that
+//              timed out before a message came, and a send that timed out before its peer received it.
+//   Results    Every rank gets the same bits. Runs with the same world, options and algorithm give the same bits. With
+//              `reproducible` the bits are the same for every algorithm, transport and timing, too (docs/DESIGN.md).
 #pragma once
 
 #include <chrono>
@@ -90,117 +101,127 @@ class Waiter;
 struct MessageOperation;
 struct Profile;
 
-// Who a rank is, for error messages.
+// Identifies the process of a rank in error messages.
 struct PeerIdentity {
   std::string host;
   std::string host_id;  // equal on two ranks only if they share a kernel and its network
   std::uint64_t pid = 0;
   std::string address;  // Transport::Address(), opaque
-  std::string ip = {};  // the numeric address at which others reach it, for people; "": not known, or not on a network
-  int cores = 0;        // that the ranks of its host share; 0: not known, taken for enough. Equal on all ranks
-  // Why this rank shares no memory with it, where it may be on this host all the same; for people.
+  // The numeric address at which other ranks reach this one, for people. "": it is unknown, or there is no network.
+  std::string ip = {};
+  // Number of cores that the ranks of this host share. 0: unknown, assumed to suffice. Equal on all ranks.
+  int cores = 0;
+  // Why this rank shares no memory with that one although both may be on one host. For people.
   std::string not_shared = {};
 };
 
-// How bytes get from this rank to a peer.
+// How bytes travel from this rank to a peer.
 struct PeerPath {
   std::string transport;    // "tcp"
-  std::string description;  // in words, as Communicator::DescribePaths has it
-  LinkEnd link = {};        // at this end
+  std::string description;  // prose, as in Communicator::DescribePaths
+  LinkEnd link = {};        // this rank's end of the link
 };
 
 struct CommunicatorOptions {
   Rank rank = 0;
   std::vector<PeerIdentity> peers;  // by rank; its size is the world size
-  std::uint64_t id = 1;  // of this communicator, equal on all its ranks, unique within the job and generation
+  std::uint64_t id = 1;  // number of this communicator: equal on all its ranks, unique in the job and generation
   std::shared_ptr<Transport> transport;
-  std::shared_ptr<const Clock> clock;                  // null: the machine's
-  std::shared_ptr<Waiter> waiter;                      // null: sleeps in the kernel
-  std::function<std::unique_ptr<Mover>()> make_mover;  // null: the driving thread copies and reduces
-  Logger* logger = nullptr;                            // outlives the communicator
-  std::optional<WaitPolicy> wait_policy;               // nullopt: from the local ranks and this machine's cores
-  Duration timeout = std::chrono::seconds(60);         // of every operation that names none, and of Close
+  std::shared_ptr<const Clock> clock;                  // null: the system's clock
+  std::shared_ptr<Waiter> waiter;                      // null: waits in the kernel
+  std::function<std::unique_ptr<Mover>()> make_mover;  // null: the thread that advances an operation copies and reduces
+  Logger* logger = nullptr;                            // must outlive the communicator
+  std::optional<WaitPolicy> wait_policy;               // nullopt: depends on the number of local ranks and cores
+  Duration timeout = std::chrono::seconds(60);         // default of all operations, and limit of Close
   bool progress_thread = true;                         // false: operations advance only in Wait, Test and Progress
-  std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of 64; equal on all ranks
-  std::uint64_t windows_from_bytes =
-      64 << 10;  // transfers from this size on are placed by push where possible; equal on all ranks
-  // Rails (transport/rail.h): large collectives of equal counts are cut into so many shares, which go side by side over
-  // lanes of their own; messages and small ones take the first. At most kMostRails; equal on all ranks. Not where all
-  // ranks share memory. Each keeps its own scratch and, where bits depend on how a vector is cut (Results, above), is
-  // cut for itself.
+  std::uint32_t frame_bytes = 1 << 20;  // largest payload of one frame; a multiple of 64; equal on all ranks
+  // If the transport can, a sender writes transfers of at least this size into the receiver's memory
+  // (Capabilities::push). Equal on all ranks.
+  std::uint64_t windows_from_bytes = 64 << 10;
+  // Number of rails (transport/rail.h). A large collective of equal counts is cut into one share for each rail, and the
+  // shares travel in parallel over separate lanes. Messages and small collectives use the first rail only. If all ranks
+  // share memory, rails are not used. Each rail needs scratch memory of its own. If the bits of a result depend on how
+  // the vector is cut (Results, above), they depend on the number of rails, too. At most kMostRails; equal on all
+  // ranks.
   std::uint32_t rails = 1;
-  std::uint64_t least_rail_bytes = 256 << 10;  // of an operation, for each rail; equal on all ranks
-  // Which is its first: a communicator on other rails than another one takes other addresses or ports, where there are
-  // several. Equal on all ranks.
+  // An operation uses at most one rail for each so many of its bytes. Equal on all ranks.
+  std::uint64_t least_rail_bytes = 256 << 10;
+  // Index of the first rail. Communicators on different rails use different addresses or ports, if there are several.
+  // Equal on all ranks.
   std::uint32_t first_rail = 0;
-  std::uint32_t max_pending_operations = 1024;               // issued and not complete; one more gives kResource
+  // Limit of issued operations that are not complete. One more gives kResource.
+  std::uint32_t max_pending_operations = 1024;
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
   std::uint32_t max_cached_plans = 128;
-  // Messages (Send, Recv). What peers may send before this rank wants it is at most eager_credit_bytes each and
-  // max_announced_messages names of more; beyond that their sends wait with them.
-  std::uint64_t eager_message_bytes = 64 << 10;  // up to this a message goes out at once, while there is credit
+  // Messages (Send, Recv). Before this rank has a matching receive, each peer may send it messages of
+  // eager_credit_bytes in all, and announce max_announced_messages further ones. Beyond that, the peer's sends wait at
+  // the peer.
+  std::uint64_t eager_message_bytes = 64 << 10;  // a message up to this size is sent at once while there is credit
   std::uint64_t eager_credit_bytes = 512 << 10;  // equal on all ranks
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
-  std::uint32_t max_pending_messages = 4096;     // issued here and not complete; one more gives kResource
-  // CRC-32C of every frame on lanes, header and payload, of collectives and of messages; equal on all ranks. What does
-  // not match is never summed, passed on or reported as a result: the rank that finds it fails with kCorrupt, which
-  // names peer, lane and place, and with it the communicator. Not covered: what ranks of a host read in each other's
-  // memory (algorithm intranode), which is no wire. Takes two passes over the data, at the speed of a cache, and 64 KiB
-  // a lane.
+  // Limit of messages issued on this rank that are not complete. One more gives kResource.
+  std::uint32_t max_pending_messages = 4096;
+  // Protects every frame on a lane, header and payload, of collectives and of messages, by CRC-32C. Equal on all ranks.
+  // Bytes that do not match are never summed, forwarded or reported as a result. The rank that finds them fails with
+  // kCorrupt, which names peer, lane and position, and its communicator fails with it. Not covered: memory of peers on
+  // the same host that ranks read directly (algorithm intranode), since no wire is involved. Costs two passes over the
+  // data, at cache speed, and 64 KiB of memory a lane.
   bool checksums = false;
-  // The next three stand for every operation that does not say otherwise; equal on all ranks.
-  bool reproducible = false;  // every reduction is the left fold in rank order, ((0 op 1) op 2) op ...
-  // Reductions of 16-bit floats travel and combine in float32, and round once at the end (sum, prod, avg, premul_sum;
-  // not users' operations). Takes 4 bytes of scratch an element. Averages of integers and of float16 always travel in a
-  // wider type (AverageTypeOf in base/dtype.h), whatever is said here.
+  // The next three are defaults, which each operation may override. Equal on all ranks.
+  bool reproducible = false;  // every reduction is the left fold in rank order: ((0 op 1) op 2) op ...
+  // Reductions of 16-bit floats are sent and combined in float32, and rounded once, at the end. Applies to sum, prod,
+  // avg and premul_sum, but not to operations that users define. Needs 4 bytes of scratch an element. Averages of
+  // integers and of float16 always use a wider type (AverageTypeOf in base/dtype.h), also if this is false.
   bool wide_partials = false;
-  // After every collective that gives all ranks the same (all_reduce, broadcast, all_gather, all_gather_v) they compare
-  // its checksum, by an all_gather of 4 bytes; elsewhere this does nothing. A difference is kCorrupt on all ranks: it
-  // names those whose result differs from that of more than half of the ranks, else tells all checksums. For what no
-  // checksum of a wire finds: memory and processors that err, functions of users that are not the same everywhere. Such
-  // an operation counts as two (max_pending_operations, Work::sequence).
+  // After every collective that gives all ranks the same result (all_reduce, broadcast, all_gather, all_gather_v), the
+  // ranks compare a checksum of it, by an all_gather of 4 bytes. Other collectives are not compared. A difference gives
+  // kCorrupt on all ranks. The error names the ranks whose result differs from that of the majority; without a majority
+  // it lists all checksums. This finds what a checksum of the wire cannot: faulty memory or processors, and operations
+  // of users that differ between ranks. A compared operation counts as two (max_pending_operations, Work::sequence).
   bool compare_results = false;
-  // What algorithms are chosen by, where a call names none (model/selector.h); equal on all ranks. Null:
+  // The profile from which algorithms are chosen if a call names none (model/selector.h). Equal on all ranks. Null:
   // DefaultProfile().
   std::shared_ptr<const Profile> profile = {};
-  // The flight recorder (docs/DIAGNOSING.md) keeps that many collectives, and as many messages, rounded up to a power
-  // of two; 0: none. Each takes 128 bytes. Groups that are split from this one have recorders of their own.
+  // Number of collectives, and of messages, that the flight recorder (docs/DIAGNOSING.md) keeps, rounded up to a power
+  // of two. 0: no recorder. Each entry takes 128 bytes. Groups that are split from this communicator have recorders of
+  // their own.
   std::uint32_t recorded_operations = 1024;
-  // Where it is written when the communicator fails, once: a file per rank, DumpRecords's text. The caller that ends
-  // the failed operations writes it, after all that wait have been told. "": nowhere. It must be there.
+  // Folder to which the records are written, once, when the communicator fails: a file per rank, with the text of
+  // DumpRecords. The thread that ends the failed operations writes it, after all waiting calls can return. The folder
+  // must exist. "": no file is written.
   std::string record_dir = {};
-  // GPUs (cuda/cuda.h); null: operations on their memory are kUnsupported. Groups that are split from this one have it,
-  // too.
+  // The GPUs (cuda/cuda.h). Null: operations on GPU memory are kUnsupported. Groups that are split from this
+  // communicator use them, too.
   std::shared_ptr<Device> device = {};
-  // Where ranks share a host, their devices read each other's memory where it lies, if all can. Equal on all ranks.
+  // If all ranks share a host, their devices read each other's memory directly, provided that all of them can. Equal on
+  // all ranks.
   bool device_peers = true;
-  // A limit in bytes. Vectors (all blocks of one) up to it are staged through the host where processes time-slice a
-  // GPU, as they do without NVIDIA's MPS: copies through the host need no time slice, while devices would wait for
-  // several, each some 0.15 ms. Equal on all ranks.
+  // Limit in bytes, of all blocks of a vector together. Vectors up to this size are staged through the host if
+  // processes time-slice a GPU, which they do without NVIDIA's MPS. Copies through the host need no time slice, while
+  // kernels would wait for several, about 0.15 ms each. Equal on all ranks.
   std::uint64_t device_turns_host_bytes = 1 << 20;
-  // The bytes of a window in which other vectors of devices are staged through the host. What a rank only gives away is
-  // sent from where it lies, where the transport can. The first such operation pins six windows: input and output of
-  // three. A window has at least 512 bytes for each rank. Equal on all ranks.
+  // Size in bytes of a staging buffer: other GPU vectors are staged through the host in pieces of this size. Data that
+  // a rank only sends is sent directly from GPU memory, if the transport can. The first staged operation pins six
+  // buffers: input and output of three slots. A buffer has at least 512 bytes for each rank. Equal on all ranks.
   std::uint64_t device_window_bytes = 4 << 20;
-  std::string job = {};  // this and the next name records and their files; Connect fills them in
+  std::string job = {};  // identifies, with the generation, records and their files; Connect fills both in
   std::uint64_t generation = 0;
-  // Of a communicator of some of the job's ranks: how these are named in errors, logs and records (base/rank_frame.h).
-  // Split makes one for its groups. Null: its ranks are the job's.
+  // If this communicator has only some of the job's ranks: how errors, logs and records name them (base/rank_frame.h).
+  // Split sets it for its groups. Null: the ranks are those of the job.
   std::shared_ptr<const RankFrame> frame = {};
-  // What Rebuild stands on, and how this communicator came about (its generation is the one above); Connect fills in
-  // both. Null: it cannot be rebuilt.
+  // What Rebuild uses, and `report`, how this communicator was formed (with the generation above). Connect fills in
+  // both. Null: the communicator cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
-  // Where this rank's goodbye is kept for peers that were never connected to it
-  // (collectives/communicator/kept_goodbyes.h); groups that are split from this communicator use it, too. Connect fills
-  // it in where the ranks meet in a store that outlives them. Null: such peers are told by this process, as long as its
-  // transport lives, and by nothing later.
+  // Stores this rank's goodbye for peers that were never connected to it (collectives/communicator/kept_goodbyes.h).
+  // Groups that are split from this communicator use it, too. Connect fills it in if the ranks meet in a store that
+  // outlives them. Null: such peers can only get the goodbye from this process, while its transport lives.
   std::shared_ptr<KeptGoodbyes> kept_goodbyes = {};
   RebuildReport report = {};
 };
 
-// What a group has otherwise than the communicator that it is split from. Equal on all ranks of a color.
+// Options in which a group may differ from the communicator that it is split from. Equal on all ranks of a color.
 struct GroupOptions {
-  std::optional<std::uint32_t> rails = {};       // nullopt: as many
+  std::optional<std::uint32_t> rails = {};       // nullopt: the same number
   std::optional<std::uint32_t> first_rail = {};  // nullopt: the same
 };
 
@@ -208,44 +229,46 @@ struct MessageOptions {
   std::optional<Duration> timeout = {};  // nullopt: the communicator's
 };
 
-// One issued operation. A small value; copies name the same operation. Outlives neither buffers nor communicator.
+// One issued operation. A small value; copies refer to the same operation. Must not outlive the buffers or the
+// communicator.
 class Work {
  public:
   Work() = default;
 
-  // Final: success, or the error for which the communicator failed, or the argument error of the call. Drives the
-  // engine.
+  // Returns the final status: success, the error for which the communicator failed, or the argument error of the call.
+  // Advances pending operations while it waits.
   Status Wait();
-  // kNotReady when `deadline` passes first; the operation goes on.
+  // kNotReady if `deadline` passes first; the operation continues.
   Status Wait(TimePoint deadline);
-  // The final status if there is one; also drives the engine once if nobody else does.
+  // Returns the final status if there is one. Also advances pending operations once, unless another thread does so.
   std::optional<Status> Test();
-  // Calls `done` once with the final status, from the thread that drives then (or at once), with nothing held: it may
-  // issue and wait for operations of any communicator. It must not destroy the one that calls it.
+  // Calls `done` once with the final status: at once if the operation has ended, otherwise from the thread that
+  // advances the operations then. No lock is held, so `done` may issue and wait for operations of any communicator. It
+  // must not destroy the communicator that calls it.
   void Then(std::function<void(const Status&)> done);
 
-  // The argument error of the call, if that is why there is nothing to wait for.
+  // The argument error of the call, if the call was refused and nothing was started.
   const std::optional<Error>& refused() const { return refused_; }
   Sequence sequence() const { return sequence_; }  // 0: never started (argument error), or a send or receive
-  // Of a receive that has ended with success: who sent how much under which tag.
+  // For a receive that succeeded: the sender, the tag and the number of elements.
   std::optional<Message> message() const;
 
  private:
   friend class CommunicatorCore;
   std::shared_ptr<CommunicatorCore> core_;
   Sequence sequence_ = 0;
-  std::shared_ptr<MessageOperation> operation_;  // of a send or receive
+  std::shared_ptr<MessageOperation> operation_;  // null unless it is a send or receive
   std::optional<Error> refused_;
 };
 
 class Communicator {
  public:
-  // Makes no connection: lanes are made when a schedule first needs them. REQUIRES a transport on every rank whose
-  // addresses are in options.peers.
+  // Makes no connection: lanes are made when a schedule first needs them. REQUIRES: every rank has a transport, and
+  // options.peers has the addresses of all of them.
   static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
-  // Without Close before, peers still in an operation are told that this rank left (kPeerAborted). One that this rank
-  // has made fail before its first operation ended lasts until all ranks know why, for at most a second after that:
-  // they may not be connected to it yet.
+  // If Close was not called before, peers that are still in an operation get kPeerAborted: this rank left. If this rank
+  // made the communicator fail before its first operation ended, other ranks may not be connected to it yet. The
+  // destructor then waits until all ranks know the cause, at most a second after the failure.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -253,80 +276,85 @@ class Communicator {
   Rank rank() const;
   int world_size() const;
 
-  // Every rank's `count` elements combined element by element; `output` of every rank gets the result. In place:
+  // Combines the `count` elements of every rank element by element; every rank gets the result in `output`. In place:
   // input == output.
   Status AllReduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                    const OperationOptions& options = {});
   Work AllReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                       const OperationOptions& options = {});
 
-  // The same for the root alone. Other ranks' output is ignored. In place: input == output at the root.
+  // Like AllReduce, but only the root gets the result. Other ranks' output is ignored. In place: input == output at the
+  // root.
   Status Reduce(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
                 const OperationOptions& options = {});
   Work ReduceAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, Rank root,
                    const OperationOptions& options = {});
 
-  // The root's `input` to every rank's `output`. Other ranks' input is ignored. In place: input == output at the root.
+  // Copies the root's `input` to every rank's `output`. Other ranks' input is ignored. In place: input == output at the
+  // root.
   Status Broadcast(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                    const OperationOptions& options = {});
   Work BroadcastAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                       const OperationOptions& options = {});
 
-  // Every rank's `count` elements to every rank: block r of `output` is the input of rank r. In place: input is this
-  // rank's block of the output (NCCL's convention).
+  // Sends every rank's `count` elements to every rank: block r of `output` is the input of rank r. In place: input is
+  // this rank's block of the output (NCCL's convention).
   Status AllGather(const void* input, void* output, std::uint64_t count, DataType type,
                    const OperationOptions& options = {});
   Work AllGatherAsync(const void* input, void* output, std::uint64_t count, DataType type,
                       const OperationOptions& options = {});
-  // Rank r brings counts[r] elements. Every rank gives the same counts.
+  // Like AllGather, but rank r contributes counts[r] elements. Every rank must give the same counts.
   Status AllGatherV(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
                     const OperationOptions& options = {});
   Work AllGatherVAsync(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
                        const OperationOptions& options = {});
 
-  // Inputs of world_size() blocks of `count` elements, combined element by element; rank r gets block r of the result.
-  // In place: output is this rank's block of the input (NCCL's convention); the other blocks are then undefined.
+  // Combines inputs of world_size() blocks of `count` elements each, element by element; rank r gets block r of the
+  // result. In place: output is this rank's block of the input (NCCL's convention); the other blocks are then
+  // undefined.
   Status ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                        const OperationOptions& options = {});
   Work ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                           const OperationOptions& options = {});
-  // Block r has counts[r] elements. Every rank gives the same counts.
+  // Like ReduceScatter, but block r has counts[r] elements. Every rank must give the same counts.
   Status ReduceScatterV(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
                         ReduceOp op, const OperationOptions& options = {});
   Work ReduceScatterVAsync(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
                            ReduceOp op, const OperationOptions& options = {});
 
-  // Every rank's `count` elements to the root: block r of its `output` is the input of rank r. Other ranks' output is
-  // ignored. In place: input is the root's own block of its output.
+  // Sends every rank's `count` elements to the root: block r of the root's `output` is the input of rank r. Other
+  // ranks' output is ignored. In place: input is the root's own block of its output.
   Status Gather(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                 const OperationOptions& options = {});
   Work GatherAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                    const OperationOptions& options = {});
-  // This rank brings `count` elements. The root alone knows all counts; other ranks' `counts` are ignored and may be
-  // empty. REQUIRES at the root: counts[root] == count.
+  // Like Gather, but this rank contributes its own number of elements, `count`. Only the root needs all counts; other
+  // ranks' `counts` are ignored and may be empty. REQUIRES at the root: counts[root] == count.
   Status GatherV(const void* input, std::uint64_t count, void* output, std::span<const std::uint64_t> counts,
                  DataType type, Rank root, const OperationOptions& options = {});
   Work GatherVAsync(const void* input, std::uint64_t count, void* output, std::span<const std::uint64_t> counts,
                     DataType type, Rank root, const OperationOptions& options = {});
 
-  // Block r of the root's `input`, `count` elements, to the output of rank r. Other ranks' input is ignored. In place:
-  // output is the root's own block of its input.
+  // Sends block r of the root's `input`, `count` elements, to the output of rank r. Other ranks' input is ignored. In
+  // place: output is the root's own block of its input.
   Status Scatter(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                  const OperationOptions& options = {});
   Work ScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, Rank root,
                     const OperationOptions& options = {});
-  // This rank gets `count` elements. The root alone knows all counts, as in GatherV.
+  // Like Scatter, but this rank gets its own number of elements, `count`. Only the root needs all counts, as in
+  // GatherV.
   Status ScatterV(const void* input, std::span<const std::uint64_t> counts, void* output, std::uint64_t count,
                   DataType type, Rank root, const OperationOptions& options = {});
   Work ScatterVAsync(const void* input, std::span<const std::uint64_t> counts, void* output, std::uint64_t count,
                      DataType type, Rank root, const OperationOptions& options = {});
 
-  // Block j of `input`, `count` elements, goes to rank j; block i of `output` comes from rank i. Not in place.
+  // Sends block j of `input`, `count` elements, to rank j; block i of `output` is from rank i. Not in place.
   Status AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
                   const OperationOptions& options = {});
   Work AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
                      const OperationOptions& options = {});
-  // input_counts[j] elements go to rank j, output_counts[i] come from rank i; each rank knows only its own.
+  // Sends input_counts[j] elements to rank j and receives output_counts[i] elements from rank i. A rank needs only its
+  // own counts. Not in place.
   Status AllToAllV(const void* input, std::span<const std::uint64_t> input_counts, void* output,
                    std::span<const std::uint64_t> output_counts, DataType type, const OperationOptions& options = {});
   Work AllToAllVAsync(const void* input, std::span<const std::uint64_t> input_counts, void* output,
@@ -339,32 +367,33 @@ class Communicator {
 
   // ---- messages between two ranks ----
   //
-  // A send ends when its buffer is free again: a small message may not have been received then, a larger one (above
-  // eager_message_bytes, or without credit) has been. Two ranks that both send a large message before they receive wait
-  // for each other until their timeouts, as in MPI; SendRecv does both at once. A rank may send to itself.
+  // A send completes when its buffer is free again. A small message may not have been received by then. A larger one
+  // (above eager_message_bytes, or sent without credit) has been. If two ranks both send a large message before they
+  // receive, they wait for each other until their timeouts, as in MPI; SendRecv does both at once. A rank may send to
+  // itself.
   //
-  // A receive's `count` is the room; a shorter message leaves the rest as it was. Both ends must name the same type. A
-  // longer message or one of another type gives kMismatch, with both lengths; the message is lost, its sender is told
-  // if it still waits, and later messages are not concerned. A timeout of a receive that has no message yet, or of a
-  // send that was not asked for yet, takes it back (kTimeout), and the communicator goes on; in the midst of a transfer
-  // it fails the communicator.
+  // A receive's `count` is the capacity of its buffer; a shorter message leaves the rest unchanged. Both ends must name
+  // the same type. A message that is longer or of another type gives kMismatch, with both lengths. The message is lost,
+  // its sender gets the error if it still waits, and later messages are not affected. If a receive times out before a
+  // message has come, or a send before the receiver has asked for it, the operation is withdrawn (kTimeout), and the
+  // communicator stays usable. A timeout during a transfer fails the communicator.
   //
-  // Ranks listen while they are inside a call or have asynchronous operations under way. Close waits for all sends and
-  // receives that were issued, and from its beginning refuses what other ranks announce and nobody here has a receive
-  // for, so that a send or receive that a closed rank will not answer ends with kClosed. Small messages that nobody
-  // received are dropped, with a warning to the log. A receive from kAnyRank makes no connections, so the death of a
-  // rank that was never met does not end it.
+  // A rank accepts messages while it is inside a call or has pending asynchronous operations. Close waits for all sends
+  // and receives that were issued. From its start, it refuses messages that other ranks announce and for which this
+  // rank has no receive. So a send or receive that a closed rank will never answer ends with kClosed. Small messages
+  // that were never received are dropped, with a warning in the log. A receive from kAnyRank makes no connections, so
+  // the death of a rank that was never connected does not end it.
   Status Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
               const MessageOptions& options = {});
   Result<Message> Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                        const MessageOptions& options = {});
-  // Work::message tells what a receive got.
+  // Work::message describes what a receive got.
   Work SendAsync(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
                  const MessageOptions& options = {});
   Work RecvAsync(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                  const MessageOptions& options = {});
 
-  // Both at once, so that rings and exchanges of any size cannot wait for themselves. The buffers must not overlap.
+  // Sends and receives at once, so that rings and exchanges of any size cannot deadlock. The buffers must not overlap.
   struct Outgoing {
     const void* buffer = nullptr;
     std::uint64_t count = 0;
@@ -378,117 +407,126 @@ class Communicator {
     Tag tag_or_any = kAnyTag;
   };
   Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options = {});
-  // Collective. Gives the number under which this operation is used, the same on all ranks; every rank must define the
-  // same operations in the same order. kMismatch where names or commutativity differ: it names both, on every rank, and
-  // the communicator goes on. kResource beyond kMaxUserOps. Lives as long as the communicator; Split hands it on.
+  // Collective. Registers an operation and returns its handle, which is the same on all ranks. Every rank must define
+  // the same operations in the same order. kMismatch: names or commutativity differ; the error names both, on every
+  // rank, and the communicator stays usable. kResource: more than kMaxUserOps. The operation lives as long as the
+  // communicator; groups made by Split inherit it.
   Result<ReduceOp> DefineOperation(UserOperation operation);
 
-  // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank); a negative color
-  // joins none and gets null. Same transport, own lanes. All ranks get their groups or none does: where one has no
-  // descriptor or memory left for its own, this communicator fails on all of them and names that rank. Aborting a
-  // communicator aborts those split from it; one that fails takes along those in which no collective has ended yet.
-  // kInvalidArgument: the options, and the communicator goes on; kMismatch: ranks of a color have others.
+  // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank). A rank with a
+  // negative color joins no group and gets null. The group uses the same transport and lanes of its own. Either all
+  // ranks get their groups or none does: if one rank cannot make its group for lack of descriptors or memory, this
+  // communicator fails on all ranks, and the error names that rank. Aborting a communicator aborts its groups, too. If
+  // a communicator fails, its groups in which no collective has completed yet fail with it. kInvalidArgument: wrong
+  // options; the communicator stays usable. kMismatch: the options of ranks of one color differ.
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options = {});
 
-  // Memory that the transport moves without a copy where it can; freed by its destructor, which REQUIRES that no
-  // operation uses it. In shared memory that is memory which peers map, from 64 KiB on and as long as the machine has
-  // such memory to give (a page is taken when this is called, not when it is first touched); else plain memory, which
-  // they read through the kernel. By RDMA it is sent from where it lies, and peers write there what a collective
-  // expects (docs/SECURITY.md), as long as so much memory may be locked.
+  // Allocates memory that the transport moves without a copy if it can. The returned object frees it. REQUIRES: no
+  // operation uses the memory when it is freed.
+  // Over shared memory: sizes of 64 KiB and more are in pages that peers map, as long as the system has enough shared
+  // memory. The pages are reserved in this call, not when they are first touched. Otherwise it is plain memory, which
+  // peers read through the kernel. Over RDMA: the memory is sent without a copy, and peers write into it what a
+  // collective expects there (docs/SECURITY.md), as long as the system allows so much locked memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
-  // The same for memory of the caller's, as far as that is possible: by RDMA. The registration is to end before that
-  // memory is freed, and while no operation uses it. kResource: the system refuses, and why; the memory is as good for
-  // operations as any other.
+  // Registers memory of the caller for the same purpose, if the transport can: RDMA only. The registration must end
+  // before the memory is freed, and while no operation uses it. kResource: the system refuses, and the error says why;
+  // operations can still use the memory as any other.
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory);
 
-  // Fails every pending and later operation here with kAborted and, over control connections, on all other ranks with
-  // kPeerAborted. Local, bounded, idempotent, any thread.
+  // Fails every pending and later operation: on this rank with kAborted and, through the control connections, on all
+  // other ranks with kPeerAborted. Local, bounded in time, idempotent, any thread.
   void Abort(std::string_view reason);
 
-  // For bindings, which refuse some calls themselves before they are issued: `call` names the call and says why. If
-  // this rank then closes, ranks that wait for it in that operation fail with kMismatch and these words instead of
-  // kClosed. The next operation that is issued makes the note void. Calls that this class refuses are noted already.
-  // Any thread.
+  // For language bindings, which refuse some calls themselves before they are issued. `call` names the call and the
+  // reason. If this rank then closes, ranks that wait for it in that operation fail with kMismatch and this text
+  // instead of kClosed. The next operation that is issued cancels the note. Calls that this class refuses are noted
+  // already. Any thread.
   void NoteRefusal(std::string_view call);
 
-  // Waits for issued operations, says goodbye, and waits until every connected peer has too. What has not ended within
-  // the communicator's timeout fails then, on all ranks. Reports a failure that the last call could not see yet. Later
-  // operations give kClosed. A second Close returns what the first did.
+  // Waits for issued operations, sends a goodbye to every connected peer, and waits for the goodbyes of those peers.
+  // Operations that have not ended within the communicator's timeout fail then, on all ranks. Returns a failure that
+  // earlier calls could not see yet. Later operations give kClosed. A second Close returns the same status as the
+  // first.
   Status Close();
   // Closes like Close, but within `patience`, and whether or not the other ranks close too: for the end of a process.
-  // It says goodbye in any case. Receives that no message has come for are given up with kClosed; other operations that
-  // have not ended by then fail on all ranks, as by Close. Later ranks get everything that this rank has sent, and
-  // kClosed where they still need it: also those that connect to it only then, as long as its transport lives or
-  // CommunicatorOptions::kept_goodbyes says it; otherwise they get kPeerLost, which says that this rank may have left.
-  // Their last operations are compared only if they close in time.
+  // The goodbye is sent in any case. Receives for which no message has come end with kClosed. Other operations that
+  // have not ended by then fail on all ranks, as in Close. Ranks that are behind still get everything that this rank
+  // has sent, and kClosed if they need more. This includes ranks that connect only later, as long as this rank's
+  // transport lives or CommunicatorOptions::kept_goodbyes has the goodbye. Otherwise they get kPeerLost, with a message
+  // that this rank may have left. The last operations of the ranks are compared only if the other ranks close in time.
   Status Leave(Duration patience);
 
-  // Goes on after ranks were lost: the communicator of those who are left, and of newcomers where the options give them
-  // room, one generation later. Every rank that goes on calls this, on its own time; none waits for one that is known
-  // to be dead. This communicator ends with it: one in order is closed (by all ranks, as by Close), one that has failed
-  // or was aborted needs nothing; communicators split from it are aborted. Nothing of it reaches the new one:
-  // transport, lanes, shared memory and addresses are made anew, and the old one's are refused. It stays the caller's
-  // to destroy, which is best done at once. Operations defined by users are to be defined anew; buffers from Allocate
-  // stay valid, and are ordinary memory to the new one.
+  // Continues after ranks were lost. Makes the communicator of the next generation: of the ranks that are left, and of
+  // joiners if the options leave room for them. Every rank that continues must call this, independently; no rank waits
+  // for one that is known to be dead. This communicator ends. One that has not failed is closed (by all ranks, as by
+  // Close); one that has failed or was aborted needs no closing. Its groups (Split) are aborted. The new communicator
+  // shares nothing with the old one: transport, lanes, shared memory and addresses are new, and connections from the
+  // old ones are refused. The caller still has to destroy the old communicator, preferably at once. Operations of users
+  // must be defined again. Buffers from Allocate stay valid, as ordinary memory for the new communicator.
   //
-  // Errors: kStale: the others have gone on without this rank (it came too late, or they took it for dead); it can only
-  // join them as a new process. kRebuildFailed: too few came, or the store is gone, or every try lost another rank, by
-  // the deadline; the first cause says which, and the call may be repeated. kUnsupported: there is no rebuilder, or
-  // this is a group (Split). kInvalidArgument: the options; or it was rebuilt already.
+  // Errors:
+  //   - kStale: the other ranks have continued without this one, because it came too late or they took it for dead. It
+  //     can only join them as a new process.
+  //   - kRebuildFailed: by the deadline too few ranks came, or the store was lost, or every attempt lost another rank.
+  //     The first cause says which. The call may be repeated.
+  //   - kUnsupported: there is no rebuilder, or this is a group (Split).
+  //   - kInvalidArgument: wrong options, or the communicator was rebuilt already.
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options = {});
-  // How this communicator came about: its generation, and of a rebuilt one who came from where and who is gone.
+  // How this communicator was formed: its generation and, if it was rebuilt, the old rank of each rank and the lost
+  // ranks.
   const RebuildReport& report() const;
 
-  // Drives the engine once; true if anything moved. Only needed without a progress thread (event loops, simulation).
+  // Advances pending operations once; true if anything moved. Only needed without a progress thread (event loops,
+  // simulation).
   bool Progress();
 
-  // The first cause, once the communicator has failed. Any thread. Where a launched graph has ended because another
-  // rank failed, that one's reason is waited for, a second at most.
+  // The first cause, once the communicator has failed. Any thread. If a launched graph ended because another rank
+  // failed, this waits for that rank's reason, at most a second.
   std::optional<Error> failure() const;
 
-  // The algorithm that a call would use, and why, in words.
+  // The algorithm that a call would use, and the reason in words.
   struct Question {
     Collective collective = Collective::kAllReduce;
-    std::uint64_t count = 0;  // as in the call; of all blocks together in AllGatherV, ReduceScatterV; else 0 in ...V
+    // As in the call. For AllGatherV and ReduceScatterV: the sum of the blocks; for other ...V forms: 0.
+    std::uint64_t count = 0;
     DataType type = DataType::kUint8;
-    ReduceOp op = ReduceOp::kSum;  // of reductions
-    bool varying = false;          // a ...V form, counts not all equal
+    ReduceOp op = ReduceOp::kSum;  // for reductions
+    bool varying = false;          // a ...V form whose counts are not all equal
   };
   struct Choice {
     Algorithm algorithm;
     std::string reason;
-    // What the profile's times, or the cost model, promise. 0 where no rank knows how much it is that moves: of
-    // gather_v, scatter_v and all_to_all_v.
+    // Expected duration in microseconds, from the profile's measurements or the cost model. 0 for gather_v, scatter_v
+    // and all_to_all_v, because no rank knows how many bytes move in all.
     double expected_us = 0;
-    bool measured = false;  // the former
+    bool measured = false;  // true: from measurements
   };
   Result<Choice> Choose(const Question& question, const OperationOptions& options = {}) const;
 
-  // Which rank is on which host, and how many cores each host's ranks share: what choices depend on beside the profile.
-  // Valid while the communicator lives.
+  // Which rank is on which host, and how many cores the ranks of each host share. The choice of algorithms depends on
+  // it and on the profile. Valid while the communicator lives.
   const Place& place() const;
 
-  // What carries bytes between this rank and the others, by name: "tcp", "shm", "shm+tcp" where some are on other
-  // hosts; "none" alone in the world. With a peer that no operation has met yet, what would be tried.
+  // Names of the transports that carry bytes between this rank and the others: "tcp", "shm", "shm+tcp" if some are on
+  // other hosts; "none" if there are no others. For a peer without a lane yet: the transport that would be tried.
   std::string Transports() const;
 
-  // The path to each peer as chosen, one line each, for `explain` and logs; and which way memory of devices has gone
-  // last, if any has.
+  // The path to each peer, one line each, for `explain` and logs; and how GPU memory was moved last, if it was.
   std::string DescribePaths() const;
 
-  // Who a rank is, as it said when the ranks met. Valid while the communicator lives. REQUIRES: 0 <= rank <
+  // The identity that a rank published at the rendezvous. Valid while the communicator lives. REQUIRES: 0 <= rank <
   // world_size().
   const PeerIdentity& peer(Rank rank) const;
 
-  // The path to one peer; of one that no operation has met yet, what would be tried. REQUIRES: as above.
+  // The path to one peer. For a peer without a lane yet: the path that would be tried. REQUIRES: as for peer().
   PeerPath PathTo(Rank peer) const;
 
-  // What the flight recorder holds, of this communicator and of those split from it that still live: JSON text with the
-  // field names of c10d's recorder (docs/DIAGNOSING.md), for `rondo trace`. Any thread, at any time; nothing waits for
-  // it. `reason` stands in it: why it was asked for.
+  // The contents of the flight recorder, of this communicator and of its groups (Split) that still live: JSON text with
+  // the field names of c10d's recorder (docs/DIAGNOSING.md), for `rondo trace`. `reason` becomes part of the text: why
+  // the dump was made. Any thread, at any time; does not block operations.
   std::string DumpRecords(std::string_view reason = "call") const;
-  // The same into a file in options.record_dir; gives its path. A later one replaces it. kInvalidArgument: there is no
-  // record_dir. kResource: the system refused, and how. Any thread.
+  // Writes the same text to a file in options.record_dir and returns its path. A later call replaces the file.
+  // kInvalidArgument: there is no record_dir. kResource: the system refused, and the error says why. Any thread.
   Result<std::string> WriteRecords(std::string_view reason = "call") const;
 
  private:
