@@ -1,8 +1,8 @@
-// What a Communicator is inside: it makes the parts of collectives/communicator/, connects them, and ends them. It also
-// has what concerns several communicators: groups, rebuilding, records.
+// The implementation behind a Communicator. It makes the parts of collectives/communicator/, connects them, and ends
+// them. It also implements what concerns several communicators: groups, rebuilding, records.
 //
-// Shared by the Communicator and the Works it gave out. Thread rule: any thread; "issuer" methods belong to the one
-// thread that issues.
+// The Communicator and its Works share it. Thread rule: any thread; methods marked "issuer" may only be called by the
+// one thread that issues.
 #pragma once
 
 #include <unistd.h>
@@ -52,12 +52,12 @@ namespace rondo {
 
 class CommunicatorCore;
 
-// The name of a communicator in its job, and its ranks there. The same on all its ranks.
+// The name of a communicator in its job, and its ranks there. Equal on all its ranks.
 struct GroupName {
   std::string name = "0";
-  std::string description = "default_pg";       // c10d's word for the group of all ranks
-  std::vector<Rank> ranks = {};                 // of the job, by rank of the group; empty: these are the same
-  std::weak_ptr<CommunicatorCore> parent = {};  // that it was split from
+  std::string description = "default_pg";       // c10d's name for the group of all ranks
+  std::vector<Rank> ranks = {};                 // ranks of the job, by rank of the group; empty: the same
+  std::weak_ptr<CommunicatorCore> parent = {};  // the communicator that it was split from
 };
 
 class CommunicatorCore final : public FailureListener,
@@ -79,7 +79,7 @@ class CommunicatorCore final : public FailureListener,
   const RequestChecker& checker() const { return checker_; }
   Issuer& issuer() { return issuer_; }
   OperationProgress& operation_progress() { return operation_progress_; }
-  // Issues the operation, which another thread may advance.
+  // Issues an operation, which another thread may advance.
   Work RunAsync(OperationRequest&& request, const OperationOptions& options);
 
   // ---- messages: any thread ----
@@ -89,12 +89,12 @@ class CommunicatorCore final : public FailureListener,
   // ---- ending: any thread ----
   void Abort(std::string_view reason);
   Closing& closing() { return closing_; }
-  // Ends everything at once; for ~Communicator.
+  // Ends everything at once: for ~Communicator.
   void Destroy();
   // False in a child process that was forked after Create.
   bool IsInItsProcess() const;
 
-  // Ends this one; gives the next generation's (rebuild.cc).
+  // Ends this communicator and makes that of the next generation (rebuild.cc).
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
 
   // ---- the rest ----
@@ -115,24 +115,24 @@ class CommunicatorCore final : public FailureListener,
 
  private:
   CommunicatorCore(CommunicatorOptions options, GroupName group);
-  // Create, where the options are sound.
+  // The part of Create after the options were checked.
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
   static Status CheckRails(std::int64_t rails, std::int64_t first_rail);
   Result<ReduceOp> Define(UserOperation&& operation);
   Result<std::unique_ptr<Communicator>> SplitBy(const SplitRequest& own);
-  void FailNewestChild();  // for the reason that this one has failed
-  // `table`: of each rank here.
+  void FailNewestChild();  // with this communicator's cause
+  // `table`: the requests of all ranks.
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
   // FailureListener
   void OnFailing() override { device_.EndGraphs(); }  // a queue made just now: see OperationProgress::EndAfterFailure
   void OnFailed() override { WakeOwner(); }
 
-  // FailureDetectorListener: AdoptParentFailure, by the owner; while this group is new, what the parent's ranks have
-  // sent is polled first.
+  // FailureDetectorListener. Called by the owner. Adopts the parent's failure; while this group is new, it first polls
+  // for what the parent's peers have sent.
   bool CheckParentFailure() override;
 
-  // OperationProgressListener: writes the records into options.record_dir, if there is one.
+  // OperationProgressListener. Writes the records into options.record_dir, if it is set.
   void OnEnded() noexcept override;
 
   // PeerEventListener
@@ -143,17 +143,17 @@ class CommunicatorCore final : public FailureListener,
   bool IsNewGroup() const override;
 
   RecordWriter::Group NameInRecords() const { return {group_.name, group_.description, group_.ranks}; }
-  // Of this communicator, and of the groups that were split from it.
+  // Those of this communicator, and of the groups that were split from it.
   std::vector<DumpedGroup> Records() const;
-  // Does nothing if another thread drives; otherwise polls for what peers have sent.
+  // Polls for what peers have sent, unless another thread advances this communicator.
   void Hear();
 
-  // The progress thread, made when first needed, has something new to do.
+  // Wakes the progress thread for new work; makes it if there is none yet.
   void CallProgressThread();
 
   void AbortChildren(std::string_view reason);
   Result<std::unique_ptr<Communicator>> RebuildBy(const RebuildOptions& options, TimePoint deadline);
-  std::vector<Rank> LostPeers() const;  // that died, as far as is known here
+  std::vector<Rank> LostPeers() const;  // peers found dead so far
 
   const int process_ = getpid();
   CommunicatorOptions options_;
@@ -163,7 +163,7 @@ class CommunicatorCore final : public FailureListener,
   std::shared_ptr<Waiter> waiter_;
   const RankNames names_;
 
-  // Owner's.
+  // Used by the owner only.
   SharedEndpoint endpoint_;
   DeviceAccess device_;
   CurrentOperation current_;
@@ -186,9 +186,9 @@ class CommunicatorCore final : public FailureListener,
   OperationProgress operation_progress_;
   Issuer issuer_;
   RecordWriter record_writer_;
-  std::atomic<bool> rebuilding_{false};  // a Rebuild is under way, or was successful
+  std::atomic<bool> rebuilding_{false};  // a Rebuild is running, or has succeeded
 
-  // Issuer's.
+  // Used by the issuer only.
   std::uint64_t splits_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Keeps the goodbyes of a job in the store of its rendezvous (kept_goodbyes.h). Not public.
+// Keeps the goodbyes of a job in the store of its rendezvous (communicator/kept_goodbyes.h). Not public.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ struct GoodbyeStore {
   std::string description;
   std::string job;
   std::shared_ptr<const Clock> clock;
-  // The store keeps to deadlines. Others (those of a caller) get a thread for each call, which is left alone when the
-  // limit has passed.
+  // Whether the store keeps to deadlines. If not (a caller's own store), each call runs on a thread of its own, which
+  // is abandoned if the time limit passes.
   bool keeps_deadlines = true;
 };
 
-// Keeps the goodbyes of the communicator of `membership`.
+// Returns an object that keeps goodbyes for the communicator of `membership`.
 std::shared_ptr<KeptGoodbyes> KeepGoodbyesIn(GoodbyeStore store, const Membership& membership);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The rebuilder that Connect gives to communicators, and Connect itself for a process that comes later. Not public.
+// The rebuilder that Connect gives to communicators, and Connect for a process that joins later. Not public.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// What all generations of a job have in common, in one process. It keeps the store: the handle itself, since only that
-// proves that it is the same store as before (roster_agreement.h).
+// The state that all generations of a job share in one process. It keeps the open store itself: only an unbroken handle
+// proves that the store is still the same one (roster_agreement.h).
 struct RebuildHome {
   RebuildHome(ConnectOptions connect, Identity proves_by, std::string job_id, OpenedStore store, bool by_a_rank,
               std::shared_ptr<const Clock> the_clock)
@@ -24,7 +24,7 @@ struct RebuildHome {
         opened(std::move(store)),
         served_by_a_rank(by_a_rank),
         clock(std::move(the_clock)) {
-    options.environment = nullptr;  // the caller's; it may be gone by the time of a rebuild
+    options.environment = nullptr;  // belongs to the caller and may be invalid by the time of a rebuild
   }
 
   ConnectOptions options;
@@ -35,17 +35,17 @@ struct RebuildHome {
   std::shared_ptr<const Clock> clock;
 };
 
-// Whether the store that `method` names lives in one of the ranks, unless somebody else is said to serve it.
+// Whether one of the ranks serves the store that `method` names; false if an external process does.
 bool ServedByARank(const InitMethod& method);
 
-// The communicator of those who have met, with a rebuilder. Where this process serves the store it returns when the
-// others have met too.
+// Creates the communicator of `membership`, with a rebuilder. If this process serves the store, the call returns when
+// the other ranks have met, too.
 Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
                                                         const Membership& membership,
                                                         std::shared_ptr<Transport> transport, RosterPlace standing,
                                                         TimePoint deadline);
 
-// Connect with `join`. kUnsupported: the launcher's way to meet serves no newcomers.
+// Connect with `join`. kUnsupported: the launcher's rendezvous cannot admit joiners.
 Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const Identity& identity,
                                                         const InitMethod& method,
                                                         const std::shared_ptr<const Clock>& clock, TimePoint deadline);

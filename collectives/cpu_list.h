@@ -1,4 +1,4 @@
-// Which cores processes may run on, as text that they can tell each other.
+// The cores on which processes may run, as text that processes can exchange.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace rondo {
 
-// A list of CPUs as Linux writes it: "0-3,8". Parse skips what is none.
+// A list of CPUs in Linux's notation: "0-3,8". ParseCpuList skips invalid entries.
 std::string PrintCpuList(const std::vector<bool>& cpus);
 std::vector<bool> ParseCpuList(std::string_view list);
 
-// Those of this process: what its affinity leaves. Empty where the system does not say.
+// The CPUs of this process's affinity mask. Empty if the system does not say.
 std::string UsableCpus();
 
-// How many different ones the lists name together.
+// The number of different CPUs in all lists together.
 int CountCpus(const std::vector<std::string_view>& lists);
 
 }  // namespace rondo

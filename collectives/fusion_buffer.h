@@ -1,32 +1,32 @@
-// Many small all-reduces as few large ones.
+// Combines many small all-reduces into few large ones.
 //
 //   auto fusion = FusionBuffer::Create(communicator);
 //   for (const Tensor& t : gradients) (*fusion)->Add(t.data, t.data, t.count, DataType::kFloat32, ReduceOp::kAvg);
-//   (*fusion)->Wait();                                       // every gradient is the average, the same on every rank
+//   (*fusion)->Wait();                                       // every gradient is now the average, equal on all ranks
 //
-// An all-reduce of a few bytes costs nearly what one of some KiB does. So what is added is copied into a bucket, which
-// is reduced as one, in place, and copied to where it belongs.
+// An all-reduce of a few bytes costs almost as much as one of some KiB. So Add copies small tensors into a bucket. The
+// bucket is reduced by one all-reduce, in place, and then copied to the outputs of its tensors.
 //
 // Contract
-//   Order     All ranks add the same tensors (count, type, operation) in the same order, and flush at the same places:
-//             where buckets end follows from that and from bucket_bytes alone. Buckets are collectives of the
-//             communicator like others, issued inside Add, Flush and Wait. A bucket of another length or type gives
-//             kMismatch on all ranks; that ranks have swapped two tensors within a bucket goes unnoticed.
-//   Buckets   One goes out when the next tensor does not fit, when it is exactly full, when type or operation change,
-//             and by Flush. A tensor of bucket_bytes or more goes by itself from where it lies, without a copy. While
-//             a bucket is filled others are under way, driven by the communicator's progress thread.
-//   Buffers   Input and output of a tensor are one memory or do not overlap, and the output is no part of another
-//             tensor. They are lent from Add until Wait returns, with success or an error other than kNotReady; in
-//             between the output may be written at any time. A tensor without elements is nothing: no bucket, no bytes,
-//             null or not.
-//   Results   As of AllReduce on the bucket: the same bits on every rank. Where they depend on how a vector is cut (of
-//             floats, unless `reproducible`) they are not those of the tensor alone. A pre-multiplied sum is multiplied
-//             while it is copied, and so rounded to its type there, also with wide_partials.
-//   Errors    What Add itself gets wrong (kInvalidArgument) adds nothing, and the communicator goes on. Any other error
-//             fails all that was added since the last Wait, and the communicator with it: the call that finds it
-//             returns it once nobody touches any of that memory, and every later call returns it again. Outputs are
-//             then undefined.
-//   Threads   One at a time: the one that issues the communicator's collectives.
+//   Order     All ranks must add the same tensors (count, type, operation) in the same order, and flush at the same
+//             points. Only this and bucket_bytes decide where buckets end. Buckets are ordinary collectives of the
+//             communicator, issued inside Add, Flush and Wait. Buckets that differ in length or type give kMismatch on
+//             all ranks. If ranks swap two tensors within a bucket, this is not detected.
+//   Buckets   A bucket is issued when the next tensor does not fit, when the bucket is exactly full, when type or
+//             operation change, and by Flush. A tensor of bucket_bytes or more is reduced on its own, without a copy.
+//             While one bucket is being filled, the communicator's progress thread advances the others.
+//   Buffers   Input and output of a tensor must be the same memory or not overlap, and the output must not be part of
+//             another tensor. The caller lends both from Add until Wait returns success or an error other than
+//             kNotReady; the output may be written at any time in between. A tensor without elements adds nothing; its
+//             buffers may be null.
+//   Results   Those of AllReduce on the bucket: the same bits on every rank. If results depend on how a vector is cut
+//             (floats, unless `reproducible`), they differ from those of the tensor alone. A pre-multiplied sum is
+//             multiplied during the copy, and so rounded to its type then, also with wide_partials.
+//   Errors    If Add itself refuses its arguments (kInvalidArgument), it adds nothing, and the communicator stays
+//             usable. Any other error fails all tensors that were added since the last Wait, and the communicator. The
+//             call that finds the error returns it once the library no longer touches their memory, and every later
+//             call returns it again. The outputs are then undefined.
+//   Threads   Only the thread that issues the communicator's collectives may use this class.
 #pragma once
 
 #include <unistd.h>
@@ -50,32 +50,33 @@ inline constexpr std::uint32_t kMostFusionBuckets = 64;
 
 struct FusionOptions {
   std::uint64_t bucket_bytes = 4 << 20;  // equal on all ranks
-  // From 2 to kMostFusionBuckets. The memory of so many is taken once, and so many all-reduces may be under way: where
-  // there are more, Add waits for the oldest.
+  // Number of buckets, from 2 to kMostFusionBuckets. Their memory is allocated once. So many all-reduces may be
+  // pending: if Add needs one more, it waits for the oldest.
   std::uint32_t buckets = 4;
-  OperationOptions operation = {};  // of every all-reduce; its scale is Add's
+  OperationOptions operation = {};  // for every all-reduce, except `scale`: Add's argument
 };
 
 class FusionBuffer {
  public:
-  // Takes its memory from the communicator (Allocate), which must outlive it, or be used for nothing but the destructor
-  // afterwards. kInvalidArgument: the options.
+  // Allocates its memory from the communicator (Communicator::Allocate). The communicator must outlive this object; if
+  // it does not, only the destructor may be called. kInvalidArgument: wrong options.
   static Result<std::unique_ptr<FusionBuffer>> Create(Communicator& communicator, const FusionOptions& options = {});
-  // Waits for what is under way. What was not flushed is dropped, and never comes on other ranks that flush it.
+  // Waits for pending all-reduces. Drops tensors that were not flushed; ranks that do flush them wait for this rank
+  // until their timeout.
   ~FusionBuffer();
   FusionBuffer(const FusionBuffer&) = delete;
   FusionBuffer& operator=(const FusionBuffer&) = delete;
 
-  // `scale` is that of kPremulSum, this rank's own.
+  // `scale` is this rank's own factor of kPremulSum.
   Status Add(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op, double scale = 1.0);
-  // Issues the bucket that is not full, if there is one.
+  // Issues the bucket that is being filled, if there is one.
   Status Flush();
-  // Flushes, and returns when every tensor is where it belongs.
+  // Flushes, and returns when every tensor's output is complete.
   Status Wait();
-  // kNotReady when `deadline` passes first; everything goes on.
+  // kNotReady if `deadline` passes first; everything continues.
   Status Wait(TimePoint deadline);
-  // Returns when the next Add will find a bucket without waiting; kNotReady when `deadline` passes first. For callers
-  // that must not be stuck in Add; others need not call it.
+  // Waits until the next Add can take a bucket without waiting; kNotReady if `deadline` passes first. For callers that
+  // must not block in Add; others need not call it.
   Status AwaitRoom(TimePoint deadline);
 
  private:
@@ -83,13 +84,13 @@ class FusionBuffer {
     void* output;
     std::uint64_t bytes;
   };
-  // A bucket, or what takes a bucket's turn without its memory.
+  // A bucket, or a tensor that is reduced on its own: it uses the slot but not the slot's memory.
   struct Slot {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;  // packed so far
     DataType type = DataType::kUint8;
     ReduceOp op = ReduceOp::kSum;
-    std::vector<Part> parts;  // in the order of the memory; keeps its capacity
+    std::vector<Part> parts;  // in the order of their bytes in `memory`; keeps its capacity
     Work work;
   };
 
@@ -107,11 +108,11 @@ class FusionBuffer {
   Communicator& communicator_;
   const FusionOptions options_;
   std::unique_ptr<Memory> memory_;
-  std::vector<Slot> slots_;  // a ring: [oldest_, next_) are under way, next_ is filled while open_
+  std::vector<Slot> slots_;  // a ring: [oldest_, next_) are pending; next_ is being filled while open_
   std::uint64_t oldest_ = 0;
   std::uint64_t next_ = 0;
   bool open_ = false;
-  std::bitset<1 << 16> checked_;  // by type and operation: pairings that the communicator takes
+  std::bitset<1 << 16> checked_;  // by type and operation: combinations that the communicator accepts
   std::optional<Error> failure_;
 };
 

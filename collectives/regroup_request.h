@@ -1,4 +1,4 @@
-// From what a communicator asks of a rebuilder to what a regrouping is told: the part that every rebuilder does alike.
+// Translates a communicator's request to rebuild into the options of a regrouping: the part that all rebuilders share.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// Adds to `options` what the request says.
+// Adds the fields of the request to `options`.
 inline RegroupOptions Asked(const RebuildRequest& request, RegroupOptions options) {
   options.cause = request.failure ? request.failure->ToString() : "";
   options.lost = request.lost;
