@@ -14,8 +14,8 @@
 namespace rondo {
 namespace {
 
-// All fields, in their order. A structured binding names as many as there are, or does not compile; that the tables
-// have the same names in the same order is asserted below.
+// All fields, in their order. A structured binding must name every field, or it does not compile. The static_asserts
+// below check that the tables have the same names in the same order.
 #define RONDO_COMMUNICATOR_OPTIONS                                                                                   \
   rank, peers, id, transport, clock, waiter, make_mover, logger, wait_policy, timeout, progress_thread, frame_bytes, \
       windows_from_bytes, rails, least_rail_bytes, first_rail, max_pending_operations, max_scratch_bytes,            \
@@ -46,7 +46,7 @@ std::string_view NameOf(Path path) {
   return "?";
 }
 
-// What the field of that number or truth value is, in words.
+// `words`: describes the field, which is a number or a truth value.
 #define RONDO_EQUAL(field, words)                                            \
   {                                                                          \
 #field, OptionScope::kEqual, #field " (" words ")",                      \
@@ -108,7 +108,8 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     RONDO_OWN(keeps_store),
     RONDO_ASSIGNED(rank),
     RONDO_ASSIGNED(world_size),
-    // The secret itself is told to no store: over file:// nothing else asks for it before ranks call each other.
+    // The secret itself is not sent to the store: over file:// no proof of it is asked for until ranks connect to each
+    // other.
     {"token", OptionScope::kEqual, "token_fingerprint",
      [](const ConnectOptions& options) -> std::string {
        const auto token = MakeJobToken(options.token);
@@ -129,7 +130,7 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     RONDO_OWN(environment),
     RONDO_OWN(logger),
     RONDO_OWN(tcp_counters),
-    RONDO_ASSIGNED(communicator),  // the other table
+    RONDO_ASSIGNED(communicator),  // has a table of its own
     {"rebuildable", OptionScope::kEqual, "rebuildable (ranks go on after others were lost)",
      [](const ConnectOptions& options) { return fmt::format("{}", options.rebuildable || options.join); }},
     RONDO_OWN(join),
@@ -139,7 +140,7 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
 #undef RONDO_OWN
 #undef RONDO_ASSIGNED
 
-// Whether the rows' names, in their order, are those of the list.
+// Whether the rows have the names of the list, in its order.
 template <typename Options, std::size_t kRows>
 constexpr bool AreNamed(const OptionRow<Options> (&rows)[kRows], std::string_view list) {
   for (const OptionRow<Options>& row : rows) {

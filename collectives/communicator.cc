@@ -19,7 +19,8 @@ OperationRequest Request(Collective collective, const void* input, void* output,
   return request;
 }
 
-// These three hand on the request that they are given: a call's own, which lives as long as the call.
+// These three return the request that they are given. It belongs to the caller's expression and lives as long as the
+// call.
 OperationRequest&& Reducing(OperationRequest&& request, ReduceOp op) {
   request.descriptor.op = op;
   return std::move(request);
@@ -39,7 +40,7 @@ OperationRequest&& Varying(OperationRequest&& request, Counts input_counts, Coun
 
 MessageRequest CallOf(const Communicator::Outgoing& out, DataType type, const MessageOptions& options) {
   return {.sends = true,
-          .buffer = const_cast<void*>(out.buffer),  // nothing writes through the buffer of a send
+          .buffer = const_cast<void*>(out.buffer),  // sends never write through their buffer
           .count = out.count,
           .peer = out.to,
           .tag = out.tag,
@@ -64,8 +65,8 @@ Communicator::~Communicator() {
     core_->Destroy();
     return;
   }
-  // A forked child. Its threads are not here, its sockets and shared memory are the parent's as well: no word may leave
-  // and nothing be let go of. So all of it stays, never to be destroyed.
+  // A forked child. The progress thread does not exist here, and sockets and shared memory are shared with the parent.
+  // The child must not send anything or release anything, so the core is leaked on purpose.
   (void)new (std::nothrow) std::shared_ptr(core_);
 }
 
@@ -328,7 +329,7 @@ Status Work::Wait(TimePoint deadline) {
 std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
   if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
-  core_->operation_progress().ProgressOnce();  // where somebody drives already this does nothing
+  core_->operation_progress().ProgressOnce();  // does nothing if another thread already advances the engine
   std::optional<Status> ended = operation_ != nullptr ? core_->messages().FinalStatus(*operation_)
                                                       : core_->operation_progress().FinalStatus(sequence_);
   if (ended) ended = core_->names().Framed(*std::move(ended));

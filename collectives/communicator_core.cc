@@ -1,4 +1,4 @@
-// A core's beginning and its ordinary life. How it ends is in communicator_end.cc, groups are in communicator_split.cc.
+// Creation and ordinary operation of a core. communicator_end.cc ends it, communicator_split.cc makes groups.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ ProgressOptions ProgressOptionsOf(const CommunicatorOptions& options) {
   const int local_ranks = LocalRanks(options);
   int cores = options.peers[static_cast<std::size_t>(options.rank)].cores;
   if (cores == 0) cores = CountCpus({UsableCpus()});
-  if (cores == 0) cores = local_ranks;  // not known: taken for enough
+  if (cores == 0) cores = local_ranks;  // unknown: assumed to suffice
   const bool sleeps = options.transport->capabilities().moves_on_cores;
   const GracePeriods graces;
   ProgressOptions progress{.policy = options.wait_policy.value_or(WaitPolicy::For(local_ranks, cores, sleeps)),
@@ -39,12 +39,13 @@ ProgressOptions ProgressOptionsOf(const CommunicatorOptions& options) {
                            .has_thread = options.progress_thread,
                            .pause = graces.process_pause,
                            .heartbeat_interval = graces.heartbeat_interval};
-  // Where bytes move on this host's cores they move in yields, too, so a long one says nothing of others.
+  // If bytes move on this host's cores, they also move while this thread yields. A long yield is then no sign of other
+  // load.
   if (sleeps) progress.shared_core_policy = local_ranks > cores ? WaitPolicy{} : progress.policy;
   return progress;
 }
 
-// Hosts numbered in the order of first appearance; a rank that says nothing of its host is alone on one.
+// Number of each rank's host, in order of first appearance. A rank without a host id counts as alone on its host.
 std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
   std::vector<int> hosts;
   int known = 0;
@@ -59,7 +60,7 @@ std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
   return hosts;
 }
 
-// What each host's ranks share, by the first of them that says so.
+// The cores of each host are those that its first rank with a known number reports.
 Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
   Place place{std::move(hosts), {}};
   place.cores.resize(static_cast<std::size_t>(place.host_count()), 0);
@@ -81,7 +82,7 @@ CommunicatorOptions WithProfile(CommunicatorOptions&& options) {
   return std::move(options);
 }
 
-// What ranks compare when they define an operation: index, commutativity, name.
+// The record that ranks compare when they define an operation: index, commutativity, length of the name, name.
 constexpr std::size_t kDefinitionBytes = 3 + kMaxUserOperationNameBytes;
 using Definition = std::array<char, kDefinitionBytes>;
 
@@ -288,7 +289,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
     core->records_.Start(std::move(recorder));
   }
   std::vector<std::unique_ptr<UserOperationMover>> movers;  // by rail
-  std::vector<DeviceReadingMover*> readers;                 // within those
+  std::vector<DeviceReadingMover*> readers;                 // pointers into `movers`
   for (std::uint32_t rail = 0; rail < own.rails; ++rail) {
     std::unique_ptr<Mover> mover = own.make_mover ? own.make_mover() : std::make_unique<HostMover>();
     if (own.device != nullptr && own.transport->device_registrar() != nullptr) {
@@ -311,7 +312,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   config.frame = own.frame;
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
   RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
-  core->endpoint_.Set(std::move(endpoint));  // events of a peer that connected first may have come already
+  core->endpoint_.Set(std::move(endpoint));  // a peer that connected first may have caused events before this
   core->current_.Open({.rank = own.rank,
                        .world_size = static_cast<int>(world),
                        .frame_bytes = own.frame_bytes,
@@ -330,14 +331,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                    .checksums = own.checksums},
                         .observer = core->records_.is_on() ? &core->records_ : nullptr},
                        *core->endpoint_);
-  // A peer whose message arrived before there was an endpoint to answer by may have failed, or want to know the cause.
+  // A peer may have sent a message before this rank had an endpoint to answer it. It may have failed, or need the
+  // cause.
   core->failure_.NotifyPeers();
   return core;
 }
 
 CommunicatorCore::~CommunicatorCore() {
   RONDO_CHECK(!progress_.has_thread(), "a core outlived its communicator");
-  endpoint_.Take().reset();  // there is one only where Make came to no end: nothing of the core may go before it
+  endpoint_.Take().reset();  // set only if Make failed; must end before the other members
 }
 
 // ---- issuing ----

@@ -1,4 +1,4 @@
-// How a core ends: abort, destruction. operation_progress.cc ends its operations after a failure.
+// The end of a core: abort and destruction. operation_progress.cc ends the operations after a failure.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace rondo {
 
 // ---- abort ----
 
-// One after the other, and not all of them under the lock: a child's end may call functions of the user.
+// Aborts one child at a time, without the lock: ending a child may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
   while (true) {
     const auto child = children_.Find([](const CommunicatorCore& one) { return !one.failure_.has_failed(); });
@@ -27,7 +27,8 @@ void CommunicatorCore::Abort(std::string_view reason) {
       [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
   failure_.Begin(std::move(error));
   AbortChildren(reason);
-  operation_progress_.ProgressOnce();  // where nobody drives, end here and now; where somebody does, he has been woken
+  // If no other thread owns progress, operations end here. Otherwise Begin has woken the owner.
+  operation_progress_.ProgressOnce();
 }
 
 bool CommunicatorCore::IsInItsProcess() const { return getpid() == process_; }
@@ -44,17 +45,18 @@ void CommunicatorCore::Destroy() {
     failure_.Begin(std::move(error));
   }
   progress_.StopThread();
-  // Whatever was pending ends before the endpoint goes.
+  // All pending operations end before the endpoint does.
   progress_.Enter();
   while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();  // another thread notifies the peers
   if (failure_.has_failed() && !failure_.has_ended()) operation_progress_.EndAfterFailure();
   streams_.End();
   if (failure_.has_failed()) {
-    // A rank that failed before it has done anything may be ahead of others.
+    // If this rank failed before its first operation completed, other ranks may still have to connect to it.
     const bool peers_may_connect =
         failed_before && queue_.completed() == 0 && !messages_.in_use() && endpoint_->wait_fd() >= 0;
     failure_.FlushNotices(peers_may_connect, suspicion_.graces(), progress_.lock());
-    // Its destruction is no first cause: another rank, or the parent of this group, may know the real one.
+    // The destruction is not a first cause: another rank, or the parent of this group, may know the real one. So a
+    // notice is left only if the communicator had failed before.
     if (failed_before) IfMemoryAllows([&] { failure_.LeaveNotice(); });
   }
   progress_.ForgetArmed();

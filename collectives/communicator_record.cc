@@ -1,4 +1,4 @@
-// The records of a communicator and of the groups that were split from it.
+// Records of a communicator and of its groups.
 #include <utility>
 
 #include "base/out_of_memory.h"

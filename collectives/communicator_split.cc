@@ -1,4 +1,4 @@
-// Groups: communicators that are split from another one. All ranks get theirs, or none does.
+// Groups: communicators that are split from another one. Either all ranks get their groups or none does.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 namespace rondo {
 namespace {
 
-// A group has its part of the cores: the others of `all` run on them too.
+// Gives the group its share of the cores of each host, in proportion to its ranks there: other ranks of `all` use the
+// same cores.
 void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
   std::map<std::string_view, int> of_all, of_group;
   for (const PeerIdentity& one : all) ++of_all[one.host_id];
   for (const PeerIdentity& one : group) ++of_group[one.host_id];
   for (PeerIdentity& one : group)
-    if (one.cores > 0 && !one.host_id.empty())  // who does not say its host is alone on it
+    if (one.cores > 0 && !one.host_id.empty())  // a rank without a host id counts as alone on its host
       one.cores = std::max(1, one.cores * of_group[one.host_id] / of_all[one.host_id]);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key, const GroupOptions& options) {
-  const auto& [rails, first_rail] = options;  // all of them, or it does not compile: each is compared below
+  const auto& [rails, first_rail] = options;  // names all fields, or does not compile: each is compared below
   const SplitRequest own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
   RONDO_TRY(CheckRails(own.rails, own.first_rail));
   return failure_.GuardCall("splitting a communicator", [&] { return SplitBy(own); });
@@ -34,7 +35,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitRequest& own) {
   const TimePoint until = Later(clock_->Now(), options_.timeout);
-  // Everybody tells everybody what it wants by a sum to which each contributes its own entry.
+  // Ranks exchange their requests by a sum: each rank contributes its own entry of the table, and zeros elsewhere.
   std::vector<SplitRequest> table(static_cast<std::size_t>(world_size()));
   table[static_cast<std::size_t>(rank())] = own;
   OperationRequest request;
@@ -49,19 +50,21 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitReque
   std::unique_ptr<Communicator> group;
   if (own.color >= 0) {
     auto made = MakeGroup(own, table);
-    if (!made) {  // the others are told why, where they wait below
+    if (!made) {  // the failure reaches the other ranks, which wait in the barrier below
       const Error error = made.error().With([&](ErrorDetails& d) { d.culprit = rank(); });
       failure_.Begin(error);
       return Fail(error);
     }
     group = *std::move(made);
   }
-  // Where one rank has no group, nobody shall have one and wait in it for that rank.
+  // The barrier makes sure that all ranks have their groups. Otherwise some would wait in a group for a rank without
+  // one.
   OperationRequest barrier;
   barrier.descriptor = {.collective = Collective::kBarrier, .type = DataType::kUint8};
   const Status all_have = issuer_.Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))});
   if (all_have) return group;
-  // A rank that has passed may use its group already, and hears from this one why it ends: not that this rank ends it.
+  // A rank that has passed the barrier may already use its group. It must get the parent's failure as the cause, and
+  // not that this rank destroyed the group.
   if (group != nullptr) FailNewestChild();
   return Fail(all_have.error());
 }
@@ -87,12 +90,12 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
   }
   options.frame = std::make_shared<const RankFrame>(RankFrame{name.name, name.ranks});
   ShareCores(options_.peers, options.peers);
-  // The same on all members, different for every split and color of this parent.
+  // Equal on all members; different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(own.color));
   options.id = mix.Next();
-  options.rebuilder = nullptr;  // what is left of a group only its parent can tell
+  options.rebuilder = nullptr;  // only the parent can tell which ranks are left
   options.report = {};
-  options.wait_policy = progress_.policy();  // the parent's ranks share the cores, whatever group they are in
+  options.wait_policy = progress_.policy();  // all ranks of the parent share the cores
   RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
   child->checker_.Inherit(checker_);
   RONDO_ASSIGN(auto group, Communicator::Own(child));
@@ -100,12 +103,13 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
   return group;
 }
 
-// Nothing has shown yet that the others have this group as well.
+// Whether no evidence exists yet that the other ranks have this group, too.
 bool CommunicatorCore::IsNewGroup() const {
   return queue_.completed() == 0 && !messages_.in_use() && !group_.parent.expired();
 }
 
-// Who waits in a group drives that alone, and the parent's reason may lie there unheard.
+// A thread that waits in a group advances only the group. So this polls the parent, whose control messages may contain
+// the cause.
 bool CommunicatorCore::CheckParentFailure() {
   if (!IsNewGroup()) return AdoptParentFailure();
   if (const auto parent = group_.parent.lock()) parent->Hear();
@@ -113,7 +117,7 @@ bool CommunicatorCore::CheckParentFailure() {
 }
 
 void CommunicatorCore::Hear() {
-  if (!progress_.lock().TryEnter()) return;  // somebody drives it
+  if (!progress_.lock().TryEnter()) return;  // another thread advances it
   failure_.Guard("polling for notices", [&] {
     progress_.Disarm();
     if (endpoint_.exists()) endpoint_->Poll(progress_.Look());
@@ -122,15 +126,16 @@ void CommunicatorCore::Hear() {
   progress_.Leave();
 }
 
-// A rank may die in the last step of a Split: some ranks then have their groups, and wait in them for others that do
-// not. All of them know that the communicator which they split has failed, and why.
+// A rank may die in the last step of a Split. Some ranks then have their groups, and wait in them for ranks that have
+// none. All of them learn that the communicator that they split has failed, and why.
 bool CommunicatorCore::AdoptParentFailure() {
-  if (queue_.completed() > 0) return false;  // so the others have the group as well
+  if (queue_.completed() > 0) return false;  // so the other ranks have the group, too
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;
   const auto here = [&](Rank of_parent) { return RankInGroup(of_parent, parent->group_.ranks, group_.ranks); };
-  // Who found it, not who follows: of two that disagree one is told that it is the other.
+  // The reporter is the rank that found the failure, not one that adopts it: in a mismatch, each of two ranks names the
+  // other as culprit.
   failure_.Begin(Error({.code = failed->code(),
                         .message = std::string(kParentFailed),
                         .culprit = here(failed->culprit()),

@@ -35,18 +35,18 @@
 namespace rondo {
 namespace {
 
-// What a communicator and its first connection take, at the least: of the core an eventfd, of an endpoint three
-// descriptors, of one in shared memory four, and two connections with what is passed over them.
+// Least number of descriptors that a communicator and its first connection need: an eventfd for the core, three for an
+// endpoint, four for an endpoint in shared memory, and two connections with the descriptors that are passed over them.
 constexpr std::size_t kDescriptorsOfCommunicator = 12;
 
-// How long a rank that serves the store goes on doing so after the meeting has failed.
+// How long a rank that serves the store keeps serving it after the rendezvous has failed.
 constexpr Duration kTellOthers = std::chrono::seconds(1);
-// How long a rank that cannot take part tries to tell the others in their store.
+// How long a rank that cannot take part tries to write its reason to the store.
 constexpr Duration kLastWords = std::chrono::seconds(2);
 constexpr Duration kDefaultTimeout = std::chrono::seconds(60);
 
-// By host; a rank that cannot say where it is counts alone. Launchers bind ranks to cores of their own, or all to all:
-// together they have what any of them may use.
+// Number of cores by host; a rank without a host id is left out. Launchers give each rank cores of its own, or all
+// ranks the same cores: so a host's ranks share the union.
 std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
   std::map<std::string_view, std::vector<std::string_view>> lists;
   for (const Member& member : membership.members)
@@ -56,7 +56,7 @@ std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
   return cores;
 }
 
-// Every rank finds the same, so none waits for the others.
+// All ranks compute the same result, so all fail together, and none waits for the others.
 Status AllOnOneHost(const Membership& membership) {
   if (membership.members.size() == 1) return {};
   const Member& first = membership.members.front();
@@ -74,7 +74,7 @@ Status AllOnOneHost(const Membership& membership) {
   return {};
 }
 
-// The first that a rank publishes, whatever transports stand above TCP.
+// The first address that a rank publishes, whichever transports wrap TCP.
 std::string NumericAddressOf(const std::string& address) {
   const std::vector<std::string> hosts = PublishedHosts(BaseOfIbAddress(BaseOfShmAddress(address)));
   return hosts.empty() ? "" : hosts.front();
@@ -122,7 +122,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const Identity& ide
   if (options.path == Path::kIb || (options.path == Path::kAuto && in_the_clear)) {
     const bool forced = !options.addresses.empty() || !options.interface.empty();
     IbOptions ib;
-    // The ports of the addresses that were asked for; those of other networks have none.
+    // Only the ports of the forced addresses: ports of other networks are not used.
     ib.port =
         options.rdma_port.empty() && forced ? fmt::format("{}", fmt::join(presence.hosts, "+")) : options.rdma_port;
     ib.logger = options.logger;
@@ -215,16 +215,16 @@ Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment)
 
 namespace {
 
-// What the caller said, and what it left to others.
+// The caller's options, completed from the environment.
 struct Start {
   ConnectOptions options;
-  std::shared_ptr<const Clock> clock;  // of the meeting; options.communicator.clock is that of all that comes after it
+  std::shared_ptr<const Clock> clock;  // of the rendezvous; options.communicator.clock is that of everything after it
   TimePoint deadline;
   Identity identity;
-  InitMethod method;                               // where ranks do not meet through a store of the caller's
-  std::shared_ptr<const AwakeClockTicker> ticker;  // of `clock`
+  InitMethod method;                               // unused if ranks meet through a store of the caller's
+  std::shared_ptr<const AwakeClockTicker> ticker;  // advances `clock`
 
-  // The deadline, as options.communicator.clock has it.
+  // The deadline as a time of options.communicator.clock.
   TimePoint DeadlineOfTheRest() const {
     const TimePoint now = clock->Now();
     return Later(options.communicator.clock->Now(), std::max(deadline, now) - now);
@@ -252,7 +252,7 @@ Result<Start> BeginBy(const ConnectOptions& given) {
     start.clock = awake;
     try {
       start.ticker = std::make_shared<const AwakeClockTicker>(awake);
-    } catch (const std::system_error&) {  // without a thread to spare it goes like the machine's
+    } catch (const std::system_error&) {  // no thread is available: AwakeClock then runs like the system's clock
       awake->EndTicks();
     }
   }
@@ -276,7 +276,7 @@ Result<Start> BeginBy(const ConnectOptions& given) {
   return start;
 }
 
-// All ranks know each other.
+// The result of a successful rendezvous.
 struct Met {
   std::string job;
   bool external_store = false;
@@ -285,7 +285,7 @@ struct Met {
   Membership membership;
 };
 
-// A process without a transport, as others are told of it.
+// Describes a process without a transport to the other ranks.
 Member Nameless() {
   Member self;
   self.host = LocalHostName();
@@ -294,8 +294,8 @@ Member Nameless() {
   return self;
 }
 
-// The error of a rank that found neither its launcher nor other ranks, with what it may be if it is no rank. An error
-// that another rank caused shows that this is one.
+// The error of a process that reached neither its launcher nor other ranks. Appends what the process may be if it is
+// not a rank of a job. If another rank caused the error, the process is a rank.
 Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
   const ErrorCode code = error.code();
   const bool is_alone = code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kUnreachable ||
@@ -304,10 +304,10 @@ Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
   return error.With([&](ErrorDetails& details) { details.message += ". " + what_it_may_be; });
 }
 
-// `keeps_store`: it is used on when all have met.
+// `keeps_store`: the store is used after the rendezvous, too.
 Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   const auto& [options, clock, deadline, identity, method, ticker] = start;
-  // A launcher's rank belongs to its own world.
+  // A launcher's rank is only valid in the launcher's own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
   const std::optional<int> world_size = options.world_size ? options.world_size : method.world_size;
@@ -328,8 +328,8 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   if (job.empty()) job = method.job;
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
-  // What this rank lacks the others must be told, in the meeting, instead of waiting for it or finding it dead. So it
-  // makes sure of what its communicator takes before it meets them.
+  // If this rank lacks a resource, the other ranks must learn it during the rendezvous, instead of waiting for this
+  // rank or finding it dead. So it checks that it has what its communicator needs before it meets them.
   Result<Presence> made =
       OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity, &at = options.communicator.clock] {
         return MakePresence(asked, by, job, asked.generation, at);
@@ -361,9 +361,9 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   };
   Result<OpenedStore> came = open();
   if (!came && made && came.error().code() == ErrorCode::kResource) {
-    // This rank lacks a port or a descriptor for its way to the store, and so the others would wait for it until their
-    // deadline. It gives up what it listens on, which is free for the way then, and tells them. Another rank of this
-    // host that lacks a port may take it in that moment; then this rank cannot tell them.
+    // This rank has no port or descriptor left to reach the store, and the others would wait for it until their
+    // deadline. It closes its listening socket, uses the freed port or descriptor to reach the store, and reports the
+    // failure. If another rank of this host takes the freed port first, this rank cannot report.
     presence.transport = nullptr;
     made = Fail(came.error());
     until = std::min(deadline, Later(clock->Now(), kLastWords));
@@ -371,8 +371,8 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   }
   if (!came) return Fail(made ? IfNoRank(came.error(), if_alone) : made.error());
   OpenedStore opened = *std::move(came);
-  // A rank that has met may be back for the next generation before the last one has left this store. It waits for the
-  // next store, instead of here for one who waits until it leaves.
+  // A rank that has met may return for the next generation before the last rank has left this store. It must wait for
+  // the next store: in this one, the last rank would wait for it to leave.
   const auto leave_others_out = [&] {
     if (!keeps_store) opened.TakeNoMore();
   };
@@ -388,7 +388,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   Result<Membership> joined =
       made ? Join(opened.store(), *clock, joining) : Fail(EndMeeting(opened.store(), *clock, joining, made.error()));
   if (!joined) {
-    // Where this rank serves the store, the others may still have to hear why the meeting failed.
+    // If this rank serves the store, the others may still have to read why the rendezvous failed.
     (void)opened.Leave(clock->Now() + kTellOthers);
     return Fail(joined.error());
   }
@@ -399,8 +399,8 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
              .membership = *std::move(joined)};
 }
 
-// Where the ranks of this job leave their goodbyes; null: they met in no store that outlives them. A file does not
-// serve: it is emptied once nobody has it open.
+// The place where the ranks of this job keep their goodbyes. Null: the store of the rendezvous does not outlive them. A
+// file cannot be used: it is emptied once no process has it open.
 Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& met) {
   const ConnectOptions& options = start.options;
   GoodbyeStore kept{.open = nullptr,
@@ -451,8 +451,8 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
                              start.DeadlineOfTheRest());
   }
   RONDO_ASSIGN(std::shared_ptr<KeptGoodbyes> goodbyes, GoodbyesOf(start, met));
-  met.opened.TakeNoMore();  // also where another rank than 0 serves
-  // Everybody has met. Somebody who died since will be named by the first collective, better than here.
+  met.opened.TakeNoMore();  // also if a rank other than 0 serves the store
+  // All ranks have met. If one has died since, the first collective names it, with a better error than here.
   if (const Status left = met.opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
   RONDO_ASSIGN(CommunicatorOptions communicator,
@@ -467,7 +467,7 @@ Result<Meeting> MeetOrThrow(const ConnectOptions& given) {
     return Fail(ErrorCode::kInvalidArgument, "a newcomer to a job that runs meets nobody before it is admitted");
   RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/true));
   met.opened.Keep();
-  const auto held = std::make_shared<OpenedStore>(std::move(met.opened));  // the server, too
+  const auto held = std::make_shared<OpenedStore>(std::move(met.opened));  // keeps a server alive, too
   return Meeting{.rank = met.membership.rank,
                  .world_size = static_cast<int>(met.membership.members.size()),
                  .store = std::shared_ptr<Store>(held, &held->store())};

@@ -15,7 +15,7 @@ namespace {
 
 using Found = Result<std::optional<std::string>>;
 
-// Sets `goodbye`, or gets what is there.
+// Stores `goodbye`, or reads the stored one if it is nullopt.
 Found Ask(const GoodbyeStore& in, const std::string& key, const std::optional<std::string>& goodbye) {
   const TimePoint deadline = in.clock->Now() + kKeptGoodbyeLimit;
   RONDO_ASSIGN(const OpenedStore opened, in.open(deadline));
@@ -45,7 +45,7 @@ class StoredGoodbyes final : public KeptGoodbyes {
 
   Found AskInTime(const std::string& key, const std::optional<std::string>& goodbye) {
     if (store_->keeps_deadlines) return Ask(*store_, key, goodbye);
-    // The store is let go before the answer is there, so that this thread is not the last to have it.
+    // The store is released before the answer is set, so that this thread never holds the last reference to it.
     auto task = std::make_shared<std::packaged_task<Found()>>([store = store_, key, goodbye]() mutable {
       Found found = Ask(*store, key, goodbye);
       store = nullptr;
@@ -67,7 +67,7 @@ class StoredGoodbyes final : public KeptGoodbyes {
 
 }  // namespace
 
-// Rank 0's instance is new in every process and generation. So nothing is read that another meeting has left.
+// The instance of rank 0 is new in every process and generation. So goodbyes of other rendezvous are never read.
 std::shared_ptr<KeptGoodbyes> KeepGoodbyesIn(GoodbyeStore store, const Membership& membership) {
   std::string prefix = fmt::format("rondo/{}/{}/left/{}/", store.job, membership.generation,
                                    membership.members.empty() ? "" : membership.members.front().instance);

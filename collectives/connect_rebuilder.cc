@@ -11,8 +11,8 @@
 namespace rondo {
 namespace {
 
-// How long a rank that serves the store waits for the others to read of a meeting that has succeeded; one that does not
-// has died since.
+// How long a rank that serves the store waits for the others to read that the rendezvous succeeded. A rank that has not
+// read it by then has died since.
 constexpr Duration kMeetingIsRead = std::chrono::seconds(5);
 
 RebuildReport ReportOf(const Roster& roster) {
@@ -23,8 +23,8 @@ RebuildReport ReportOf(const Roster& roster) {
   return report;
 }
 
-// A rank that serves the store and ends at once must not take it away from those who have yet to read of their meeting.
-// What goes wrong here takes nothing from the meeting, which was a success.
+// Keeps the store until all ranks have read the result of the rendezvous, also if the rank that serves it would end at
+// once. The rendezvous has succeeded, so an error here does not fail it.
 Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimePoint deadline) {
   Store& store = home.opened.store();
   const std::string readers =
@@ -49,7 +49,7 @@ RegroupOptions OptionsOf(const RebuildHome& home) {
   return options;
 }
 
-// How this process was last presented, beside what a regrouping wants to know of it.
+// Makes a new presence for each attempt of a regrouping; `presence` is the latest one.
 RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
   options.make_self = [&](std::uint64_t generation) -> Result<Member> {
     RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation, home.clock));
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
   const bool first = membership.generation == home->options.generation;
   if (!first) {
     options.report = ReportOf(standing.roster);
-    options.frame = nullptr;  // it named ranks of the generation before
+    options.frame = nullptr;  // it names ranks of the previous generation
   }
   options.kept_goodbyes = KeepGoodbyesIn({.open = [home](TimePoint) -> Result<OpenedStore> { return home->opened; },
                                           .description = home->opened.store().Describe(),
@@ -128,12 +128,12 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
           "a newcomer cannot find a job through {}, which tells where its store is once, to those it started; give "
           "all of them RONDO_RENDEZVOUS",
           served.launch->launcher);
-    served.launch->external_store = true;  // whoever serves it, a newcomer does not
+    served.launch->external_store = true;  // a joiner never serves the store
   }
   std::string job = options.job;
   if (job.empty()) job = method.job.empty() ? "default" : method.job;
 
-  // Only for its words: the transport is made anew when the generation is known.
+  // Only its description is used: the transport is made again when the generation is known.
   RONDO_ASSIGN(const Presence now, MakePresence(options, identity, job, options.generation, clock));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStoreOf(options, served,

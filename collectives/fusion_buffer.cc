@@ -9,14 +9,14 @@ namespace rondo {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
-constexpr std::uint64_t kLine = 64;  // buckets begin on lines of the cache
+constexpr std::uint64_t kLine = 64;  // buckets start at cache lines
 
 }  // namespace
 
 FusionBuffer::FusionBuffer(Communicator& communicator, const FusionOptions& options)
     : communicator_(communicator), options_(options), slots_(options.buckets) {}
 
-// In a forked child the operations are the parent's.
+// In a forked child the pending operations belong to the parent.
 FusionBuffer::~FusionBuffer() {
   if (getpid() == process_) DropAll();
 }
@@ -98,7 +98,8 @@ Status FusionBuffer::Place(const void* input, void* output, std::uint64_t count,
   Slot& bucket = At(next_);
   bucket.parts.push_back({output, bytes});
   std::byte* const to = bucket.memory + bucket.bytes;
-  // Each tensor has its own scale, and each rank has others: so nothing of them may show in what is issued.
+  // Ranks and tensors have different scales, but the bucket's all-reduce has one. So the scale is applied during the
+  // copy.
   if (op == ReduceOp::kPremulSum)
     Scale(to, static_cast<const std::byte*>(input), count, type, scale);
   else
@@ -107,7 +108,7 @@ Status FusionBuffer::Place(const void* input, void* output, std::uint64_t count,
   return bucket.bytes == options_.bucket_bytes ? Flush() : Status{};
 }
 
-// Makes the next slot free.
+// Makes sure that the next slot is free.
 Status FusionBuffer::TakeSlot() {
   if (next_ - oldest_ < slots_.size()) return {};
   return FinishOldest(TimePoint::max());
@@ -121,7 +122,7 @@ Status FusionBuffer::Issue(const void* input, void* output, std::uint64_t count,
   while (true) {
     slot.work = communicator_.AllReduceAsync(input, output, count, type, op, operation);
     if (!slot.work.refused()) break;
-    // The communicator may take fewer at a time than there are buckets.
+    // The communicator's limit of pending operations may be lower than the number of buckets.
     if (slot.work.refused()->code() != ErrorCode::kResource || oldest_ == next_) return FailAll(*slot.work.refused());
     RONDO_TRY(FinishOldest(TimePoint::max()));
   }
@@ -147,12 +148,12 @@ Status FusionBuffer::Wait(TimePoint deadline) {
 
 Status FusionBuffer::AwaitRoom(TimePoint deadline) {
   if (failure_) return Fail(*failure_);
-  // The bucket that is being filled may have to make room for another one.
+  // The bucket that is being filled may have to be issued to make room for the next tensor.
   if (next_ - oldest_ + (open_ ? 1 : 0) < slots_.size()) return {};
   return FinishOldest(deadline);
 }
 
-// REQUIRES: there is one under way.
+// REQUIRES: an all-reduce is pending.
 Status FusionBuffer::FinishOldest(TimePoint deadline) {
   Slot& slot = At(oldest_);
   if (const Status ended = slot.work.Wait(deadline); !ended)
@@ -170,13 +171,13 @@ Status FusionBuffer::FinishOldest(TimePoint deadline) {
 
 Status FusionBuffer::FailAll(const Error& error) {
   failure_ = error;
-  // What does not go out here would be waited for elsewhere.
+  // Other ranks would wait for buckets that this rank never issues.
   if (!communicator_.failure() && error.code() != ErrorCode::kClosed) communicator_.Abort(error.message());
   DropAll();
   return Fail(error);
 }
 
-// Works end by themselves, within the timeout of their operations at the latest.
+// Pending operations end without help, within their timeouts at the latest.
 void FusionBuffer::DropAll() {
   for (; oldest_ != next_; ++oldest_) (void)At(oldest_).work.Wait();
   open_ = false;

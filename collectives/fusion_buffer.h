@@ -59,7 +59,7 @@ struct FusionOptions {
 class FusionBuffer {
  public:
   // Allocates its memory from the communicator (Communicator::Allocate). The communicator must outlive this object; if
-  // it does not, only the destructor may be called. kInvalidArgument: wrong options.
+  // it does not, only the destructor may be called. kInvalidArgument: wrong options. kUnsupported: GPU memory.
   static Result<std::unique_ptr<FusionBuffer>> Create(Communicator& communicator, const FusionOptions& options = {});
   // Waits for pending all-reduces. Drops tensors that were not flushed; ranks that do flush them wait for this rank
   // until their timeout.

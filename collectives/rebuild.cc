@@ -1,5 +1,4 @@
-// A communicator's part of a rebuild: it ends for good, says whom it has seen die, and leaves the rest to its
-// rebuilder.
+// A communicator's part of a rebuild: it ends itself, reports the ranks that it found dead, and calls its rebuilder.
 #include "collectives/rebuild.h"
 
 #include <fmt/core.h>
@@ -65,8 +64,9 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOpt
 }
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildOptions& options, TimePoint deadline) {
-  // A communicator in order ends in order, so that nobody loses an operation that another rank has already seen end.
-  // Who has not come after the time to settle is told, and may still come to the agreement.
+  // A communicator that has not failed closes in order, so that no rank loses an operation that has completed on
+  // another rank. Ranks that have not come within the settle time get an abort; they may still take part in the
+  // rebuild.
   const bool in_order = !failure_.has_failed() && !closing_.has_begun();
   if (in_order) {
     const Status parted = closing_.ExchangeBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
     if (!parted && !failure_.has_failed()) Abort("it rebuilds, and not all ranks came to do so");
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
-  // Until nobody but launched graphs touches any buffer any more: the caller is going to reuse them.
+  // Waits until only launched graphs use any buffer: the caller is going to reuse the buffers.
   if (failure_.has_failed() && !progress_.DriveUntil(deadline, 0, [&] { return failure_.has_ended(); }))
     return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
 
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
 
 std::vector<Rank> CommunicatorCore::LostPeers() const {
   std::vector<Rank> lost = peers_.Lost();
-  // What other ranks report counts too: a dead rank that was not connected to this one is only known by that.
+  // Includes a dead rank that other ranks reported: if it was not connected to this rank, there is no other evidence.
   const std::optional<Error> cause = failure();
   if (!cause || cause->code() != ErrorCode::kPeerLost) return lost;
   const Rank culprit = cause->culprit();
