@@ -134,8 +134,8 @@ bool CommunicatorCore::AdoptParentFailure() {
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;
   const auto here = [&](Rank of_parent) { return RankInGroup(of_parent, parent->group_.ranks, group_.ranks); };
-  // The reporter is the rank that found the failure, not one that adopts it: in a mismatch, each of two ranks names the
-  // other as culprit.
+  // Keeps the rank that found the failure as its reporter. If a mismatch names a rank as culprit, that rank gets the
+  // reporter as culprit instead.
   failure_.Begin(Error({.code = failed->code(),
                         .message = std::string(kParentFailed),
                         .culprit = here(failed->culprit()),

@@ -12,14 +12,14 @@
 namespace rondo {
 namespace {
 
-// Chunks never depend on one another, so the longest chain is that of some chunk; a few, spread over the vector, stand
-// for all.
+// Chunks never depend on one another, so the longest chain belongs to a single chunk. A few chunks, spread over the
+// vector, represent all.
 constexpr std::uint32_t kSamples = 16;
 
 struct Chain {
   int hops = 0;
   int remote_hops = 0;
-  // A hop between hosts outweighs any number within them.
+  // One hop between hosts outweighs any number of hops within hosts.
   bool operator<(const Chain& other) const {
     return remote_hops != other.remote_hops ? remote_hops < other.remote_hops : hops < other.hops;
   }
@@ -43,7 +43,7 @@ std::vector<int> RanksByHost(const Place& place) {
 
 int CoresOf(const Place& place, std::size_t host) { return host < place.cores.size() ? place.cores[host] : 0; }
 
-// Counts while a generator writes.
+// Counts the transfers that a generator writes.
 class Counter final : public Transfers {
  public:
   Counter(const Place& place, std::uint32_t chunks, std::uint32_t chunks_of_vector)
@@ -101,9 +101,9 @@ class Counter final : public Transfers {
   struct Link {
     double out = 0, in = 0;
   };
-  // What one rank sends another.
+  // The transfers from one rank to another.
   struct Pair {
-    std::uint32_t round = 0;  // the last in which it did
+    std::uint32_t round = 0;  // the last round with a transfer
     std::uint32_t transfers = 0;
   };
 
@@ -113,7 +113,7 @@ class Counter final : public Transfers {
     const double vectors = chunks.count * share_;
     Pair& pair = pairs_[static_cast<std::size_t>(from) * ranks_.size() + static_cast<std::size_t>(to)];
     if (pair.round != round_) pair = {round_, 0};
-    const bool is_message = pair.transfers++ % kMostTogether == 0;  // the others go with it
+    const bool is_message = pair.transfers++ % kMostTogether == 0;  // several transfers travel as one message
     for (const Rank end : {from, to}) {
       Of(end).messages += is_message ? 1 : 0;
       Of(end).moved += vectors;
@@ -124,7 +124,7 @@ class Counter final : public Transfers {
       links_[static_cast<std::size_t>(source)].out += vectors;
       links_[static_cast<std::size_t>(target)].in += vectors;
     }
-    // What a rank sends stands behind the signals that it had, so these have a chain of their own.
+    // A rank's messages wait for the signals that it received before, so signals have a chain of their own.
     if (chunks.count == 0) return Lengthen(from, to, samples_, source != target);
     const std::uint32_t* const first = sampled_.data();
     const std::uint32_t* const end = first + samples_;
@@ -143,14 +143,14 @@ class Counter final : public Transfers {
   }
 
   const Place& place_;
-  const double share_;  // of a chunk in a vector
+  const double share_;  // size of a chunk as a part of a vector
   const std::uint32_t samples_;
-  std::array<std::uint32_t, kSamples> sampled_{};  // chunks, rising
+  std::array<std::uint32_t, kSamples> sampled_{};  // indices of chunks, rising
   std::vector<BusyWork> ranks_;
-  std::vector<Link> links_;                              // by host
-  std::vector<Chain> chains_;                            // by rank and sample: what led to the value that it holds
-  std::vector<std::pair<std::size_t, Chain>> arrivals_;  // of this round
-  std::vector<Pair> pairs_;                              // by rank that sends and rank that receives
+  std::vector<Link> links_;    // by host
+  std::vector<Chain> chains_;  // by rank and sample: the longest chain up to the value that the rank holds
+  std::vector<std::pair<std::size_t, Chain>> arrivals_;  // chains that end in this round
+  std::vector<Pair> pairs_;                              // by sending and receiving rank
   std::uint32_t round_ = 1;
 };
 
@@ -162,8 +162,8 @@ ScheduleCost Count(const AlgorithmEntry& entry, const Place& place) {
   return counter.Take();
 }
 
-// A place of `ranks` that looks like a larger one: its first hosts whole, or a part of the first with its part of
-// cores.
+// A world of `ranks` ranks that resembles a larger one: its first hosts in full, or a part of its first host with the
+// same part of the cores.
 Place Shrunk(const Place& place, int ranks) {
   const std::vector<int> by_host = RanksByHost(place);
   if (by_host[0] >= ranks)
@@ -179,7 +179,7 @@ Place Shrunk(const Place& place, int ranks) {
   return shrunk;
 }
 
-// From a world of half to a world of `whole`, and on in the same proportion for so many doublings more.
+// Extrapolates: continues the growth from a world of half the size to a `whole` one, for `doublings` further doublings.
 class Continued {
  public:
   explicit Continued(double doublings) : doublings_(doublings) {}

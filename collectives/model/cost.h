@@ -1,8 +1,8 @@
-// What an algorithm asks of machines, counted off its transfers: numbers of messages and shares of a vector, for any
-// size. The model is LogGP's (Alexandrov, Ionescu, Schauser, Scheiman, 1995) with one addition: ranks of one host share
-// its cores.
+// The resources that an algorithm uses, counted from its transfers: numbers of messages, and multiples of a vector for
+// any size. The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman, 1995) with one addition: ranks of one host
+// share its cores.
 //
-// A *vector* is the largest buffer of a rank (layout.h): what "bytes" of a call counts.
+// A *vector* is the largest buffer of a rank (layout.h). A call's "bytes" is its size.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace rondo {
 
-// Work of one place: messages sent or received, vectors sent or received, vectors combined.
+// Work of one rank or core: number of messages sent or received, of vectors sent or received, and of vectors combined.
 struct BusyWork {
   double messages = 0;
   double moved = 0;
@@ -21,33 +21,34 @@ struct BusyWork {
 };
 
 struct ScheduleCost {
-  // The longest chain of messages of which each carries what the one before brought; and how many of it cross from host
-  // to host.
+  // Length of the longest chain of messages in which each depends on the one before; and how many of them cross between
+  // hosts.
   int hops = 0;
   int remote_hops = 0;
-  BusyWork rank;    // of the busiest rank
-  BusyWork core;    // of a core of the busiest host, where its ranks share the work evenly
-  double wire = 0;  // vectors that enter or leave the busiest host, whichever are more
+  BusyWork rank;    // work of the busiest rank
+  BusyWork core;    // work of one core of the busiest host, if its ranks share the work evenly
+  double wire = 0;  // vectors that enter or leave the busiest host, whichever is more
 };
 
-// Counts with root 0, by running the generator for the whole world. Where that would take long, beyond kCountedRanks,
-// it runs for two smaller worlds, and what grew from one to the other is taken to grow on in the same proportion.
+// Counts with root 0, by running the generator for the whole world. For more than kCountedRanks ranks, it counts two
+// smaller worlds and extrapolates their growth in proportion.
 inline constexpr int kCountedRanks = 256;
 ScheduleCost CostOf(const AlgorithmEntry& entry, const Place& place);
 
-// What a message and a byte cost on some machines. All >= 0.
+// Costs of a message and a byte on certain machines. All >= 0.
 struct MachineCosts {
-  double hop_us = 0;            // a message from rank to rank of one host, each on a core of its own
-  double crowded_hop_us = 0;    // the same where ranks outnumber cores
-  double remote_hop_us = 0;     // from host to host
-  double message_us = 0;        // of a core, to send or receive one
-  double byte_ns = 0;           // of a core, to send or receive one
-  double reduce_byte_ns = 0;    // of a core, to combine one
-  double wire_gbit_per_s = 25;  // of a host's link, each way; > 0
+  double hop_us = 0;            // latency of a message within a host if each rank has a core
+  double crowded_hop_us = 0;    // the same if ranks outnumber cores
+  double remote_hop_us = 0;     // latency of a message between hosts
+  double message_us = 0;        // time of a core to send or receive a message
+  double byte_ns = 0;           // time of a core to send or receive a byte
+  double reduce_byte_ns = 0;    // time of a core to combine a byte
+  double wire_gbit_per_s = 25;  // bandwidth of a host's link, each way; > 0
   bool operator==(const MachineCosts&) const = default;
 };
 
-// How long a call on vectors of `bytes` takes: the chain's latency, and behind it the busiest of rank, core and link.
+// Predicted duration of a call on vectors of `bytes`: latency of the longest chain, plus the time of the busiest rank,
+// core or link.
 double PredictUs(const ScheduleCost& cost, bool crowded, const MachineCosts& machine, double bytes);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The text of default_profile.json, put into the library when it is built.
+// The text of default_profile.json, embedded when the library is built.
 #pragma once
 
 #include <string_view>

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// One measured time, and what it should follow from.
+// One measured time, and the values from which it is predicted.
 struct Sample {
   ScheduleCost cost;
   bool crowded;
@@ -17,7 +17,7 @@ struct Sample {
   double us;
 };
 
-// The mean square of ratios' logarithms.
+// The mean square of the logarithms of the ratios.
 double ErrorOf(const MachineCosts& costs, const std::vector<Sample>& samples) {
   double sum = 0;
   for (const Sample& sample : samples) {
@@ -35,7 +35,7 @@ std::vector<Sample> SamplesOf(const std::vector<MeasuredWorld>& measured, int co
       const AlgorithmEntry* const entry = FindAlgorithm(world.collective, times.algorithm);
       RONDO_CHECK(entry != nullptr);
       const ScheduleCost cost = CostOf(*entry, Place::Even(world.world_size, world.hosts, cores));
-      if (cost.rank.messages == 0) continue;  // a world of one says nothing
+      if (cost.rank.messages == 0) continue;  // a world of one rank measures nothing
       for (std::size_t i = 0; i < world.bytes.size(); ++i)
         samples.push_back({cost, world.crowded, static_cast<double>(world.bytes[i]), times.us[i]});
     }
@@ -43,7 +43,7 @@ std::vector<Sample> SamplesOf(const std::vector<MeasuredWorld>& measured, int co
   return samples;
 }
 
-// What the measurements barely show must not go where they happen to push it.
+// Constants that the measurements hardly determine must not drift without bound.
 bool IsRunaway(double constant, double start) { return constant > 1000 * start || constant < start / 1000; }
 
 }  // namespace
@@ -51,9 +51,10 @@ bool IsRunaway(double constant, double start) { return constant > 1000 * start |
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores) {
   const std::vector<Sample> samples = SamplesOf(measured, cores);
   RONDO_CHECK(!samples.empty());
-  // Where every world spans hosts, what a byte takes of a core and of the link cannot be told apart: it is the link's.
+  // If every world spans several hosts, a core's time per byte and the link's cannot be distinguished: all of it is
+  // attributed to the link.
   const bool spread = std::all_of(measured.begin(), measured.end(), [](const auto& world) { return world.hosts > 1; });
-  // Of what no measurement depends on nothing can be learnt.
+  // Only constants that some measurement depends on can be fitted.
   std::vector<double MachineCosts::*> fitted;
   for (double MachineCosts::*const constant :
        {&MachineCosts::hop_us, &MachineCosts::crowded_hop_us, &MachineCosts::remote_hop_us, &MachineCosts::message_us,
@@ -63,8 +64,8 @@ Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measur
     more.*constant = 2 * more.*constant + 1;
     if (ErrorOf(more, samples) != ErrorOf(start, samples)) fitted.push_back(constant);
   }
-  // The model has a maximum in it and few constants, so they are found by going up and down with one after the other,
-  // and with pairs of them, in ever smaller factors.
+  // The model contains a maximum and has few constants. So the fit tries to raise and lower single constants and pairs
+  // of them, by smaller and smaller factors.
   Fit fit{start, 0};
   double error = ErrorOf(fit.costs, samples);
   for (double factor = 4; factor > 1.002;) {

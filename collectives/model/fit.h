@@ -1,4 +1,4 @@
-// Constants of the cost model from measured times.
+// Derives the constants of the cost model from measured times.
 #pragma once
 
 #include "collectives/model/profile.h"
@@ -7,14 +7,15 @@ namespace rondo {
 
 struct Fit {
   MachineCosts costs;
-  // By what factor the predictions are off, typically: 1.2 is 20%. The root mean square of the ratios' logarithms.
+  // Typical factor between prediction and measurement: 1.2 is 20%. It is the exponential of the root mean square of the
+  // ratios' logarithms.
   double typical_error = 0;
 };
 
-// The constants under which the model comes closest to `measured`, each time weighing alike by its ratio to the
-// prediction. `cores` are those of each host that measured. What the measurements do not show (links between hosts;
-// full or empty cores where only the other was measured) stays as in `start`, and no constant leaves it by more than a
-// factor of 1000. REQUIRES: some world of two ranks or more.
+// The constants with which the model fits `measured` best. Every time has the same weight, and errors are relative.
+// `cores`: number of cores of each measured host. Constants that no measurement depends on keep their value in `start`
+// (links between hosts; hosts with or without enough cores, if only the other kind was measured). No constant leaves
+// `start` by more than a factor of 1000. REQUIRES: a measured world of at least two ranks.
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores);
 
 }  // namespace rondo

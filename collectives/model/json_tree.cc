@@ -8,8 +8,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Hears the parser's events and puts the tree together. What is open is a path of lists and objects, each the last of
-// the one before.
+// Builds the tree from the parser's events. Open lists and objects form a path: each is the last element of the one
+// before.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(int max_depth) : max_depth_(static_cast<std::size_t>(max_depth)) {}
@@ -20,7 +20,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return Add(value); }
   bool number_float(number_float_t value, const string_t&) override { return Add(value); }
   bool string(string_t& value) override { return Add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // of other formats than JSON
+  bool binary(binary_t&) override { return false; }  // only in formats other than JSON
   bool start_object(std::size_t) override { return Open(JsonTree::Members()); }
   bool key(string_t& name) override {
     key_ = std::move(name);
@@ -39,7 +39,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 
  private:
   struct Level {
-    std::string key;  // under which it stands in the object that it is in
+    std::string key;  // the name of this value in its object
     JsonTree::Value value;
   };
 

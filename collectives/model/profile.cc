@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxDepth = 16;  // more than a profile has
+constexpr int kMaxDepth = 16;  // deeper than any profile
 constexpr int kFormat = 1;
 constexpr std::int64_t kMaxRanks = 1 << 16;
 
@@ -36,7 +36,7 @@ constexpr std::array kCostFields{
     CostField{"wire_gbit_per_s", &MachineCosts::wire_gbit_per_s},
 };
 
-// Beyond any machine, and far from where sums and products of doubles would overflow.
+// Beyond the values of any machine, but far from overflow in sums and products of doubles.
 constexpr double kLeast = 1e-6, kMost = 1e12;
 bool IsSane(double value) { return value >= kLeast && value <= kMost; }
 
@@ -52,7 +52,7 @@ Result<MachineCosts> CostsFrom(const JsonTree& json) {
   return costs;
 }
 
-// json.at(name) as what the function says.
+// The member `name` of `json`, converted by `as`.
 template <typename T>
 Result<T> Field(const JsonTree& json, const char* name, Result<T> (JsonTree::*as)(std::string_view) const,
                 std::string_view field) {
@@ -206,7 +206,7 @@ Result<Profile> ParseProfile(std::string_view json) {
 Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
   const std::ifstream file(path);
   std::ostringstream text;
-  text << file.rdbuf();  // a folder can be opened, but not read
+  text << file.rdbuf();  // a folder can be opened but not read
   if (!file || !text) return Fail(ErrorCode::kInvalidArgument, "profile {} cannot be read", path);
   auto profile = ParseProfile(text.str());
   if (!profile) return Fail(ErrorCode::kInvalidArgument, "profile {}: {}", path, profile.error().message());
@@ -214,10 +214,11 @@ Result<std::shared_ptr<const Profile>> ReadProfile(const std::string& path) {
 }
 
 std::shared_ptr<const Profile> DefaultProfile() {
-  // A constant, read once per process: reading takes longer than all the rest of making a communicator.
+  // Parsed once per process: parsing takes longer than all other steps of making a communicator.
   static const std::shared_ptr<const Profile> profile = [] {
     auto parsed = ParseProfile(kDefaultProfileJson);
-    if (!parsed && parsed.error().code() == ErrorCode::kOutOfMemory) throw std::bad_alloc();  // another try may have it
+    if (!parsed && parsed.error().code() == ErrorCode::kOutOfMemory)
+      throw std::bad_alloc();  // a later call may succeed
     RONDO_CHECK(parsed.has_value());
     return std::make_shared<const Profile>(std::move(*parsed));
   }();

@@ -18,16 +18,16 @@ constexpr const char* kMeasured = "the fastest as measured";
 constexpr const char* kPredicted = "the fastest as predicted";
 constexpr const char* kOnlyOne = "the only one that serves this call";
 
-// Sizes at which algorithms are compared: two to a doubling, up to 2^44 bytes; between two of them the choice changes
-// in the middle. In quarters of a doubling, and exact, so that it changes at the same byte on every machine.
+// Algorithms are compared at two sizes per doubling, up to 2^44 bytes. Halfway between two sizes the choice changes.
+// Sizes are quarters of a doubling, and exact, so that the choice changes at the same byte on every machine.
 constexpr int kDoublings = 44;
 constexpr std::array kQuarters{1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429};
 std::uint64_t SizeOfQuarter(int quarter) {
   return static_cast<std::uint64_t>(std::ldexp(kQuarters[static_cast<std::size_t>(quarter % 4)], quarter / 4));
 }
 
-// By less than this nobody is called faster: what a measurement leaves open must not make the choice jump to and fro,
-// nor praise one of several algorithms that come to the same.
+// Relative differences below this do not count. Noise in the measurements must not make the choice alternate, and
+// several equal algorithms must not be ranked by it.
 constexpr double kNoise = 1.05;
 
 std::size_t KindOf(const Call& call) {
@@ -37,7 +37,7 @@ std::size_t KindOf(const Call& call) {
          (call.equal_counts ? 0 : 1);
 }
 
-// Before `b`?
+// Whether `a` is ranked before `b`.
 bool IsFaster(const Candidate& a, const Candidate& b) { return a.measured != b.measured ? a.measured : a.us < b.us; }
 
 std::string NamesOfFit(const Call& call) {
@@ -50,13 +50,13 @@ std::string NamesOfFit(const Call& call) {
 
 }  // namespace
 
-// The choice for vectors up to `up_to_bytes` and above those of the one before.
+// The choice by size: each entry covers sizes up to `up_to_bytes` and above those of the entry before.
 struct Selector::Table {
   struct Stretch {
     std::uint64_t up_to_bytes;
     Selection selection;
   };
-  std::vector<Stretch> stretches;  // rising, the last to any size; empty: nothing serves
+  std::vector<Stretch> stretches;  // rising; the last covers all larger sizes; empty: no algorithm serves
 };
 
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call) {
@@ -146,9 +146,9 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
     call.bytes = i == 0 ? 0 : SizeOfQuarter(2 * i);
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
-    // Of those that are as good the one that has the lowest number; but what was measured before keeps its place, for
-    // noise would make it jump. Predictions have none: a large vector must not be left to what was best for
-    // small ones.
+    // Among equally fast candidates, the one with the lowest number is chosen. A measured one keeps its place from the
+    // size before, since noise would make the choice alternate. A predicted one does not: a large vector must not keep
+    // the algorithm that is best for small ones.
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates) {
       const Candidate& fastest = candidates.front();

@@ -1,11 +1,10 @@
-// Which algorithm serves a call. All ranks choose alike by construction: a choice is a pure function of the profile,
-// the place and the call, and of all three every rank knows the same (a meeting of ranks with different profiles
-// fails).
+// Chooses the algorithm for a call. All ranks choose the same one, because the choice is a pure function of the
+// profile, the place and the call, and these are equal on all ranks (the rendezvous fails if profiles differ).
 //
-// Where the profile has measured times for the collective in a world of this size, on as many hosts (evenly) and as
-// crowded, the fastest measured algorithm is taken, else the one that the cost model predicts to be fastest. By less
-// than 5% nobody is faster: what was measured best at the next smaller size stays, else that with the lowest number is
-// taken.
+// If the profile has measurements of the collective for this world size, on as many hosts (evenly filled) and equally
+// crowded, the fastest measured algorithm is chosen. Otherwise it is the one that the cost model predicts to be
+// fastest. Differences below 5% do not count: the algorithm that was measured best at the next smaller size is kept,
+// otherwise the one with the lowest number is chosen.
 #pragma once
 
 #include <array>
@@ -23,13 +22,13 @@
 
 namespace rondo {
 
-// What a choice may depend on.
+// The properties of a call on which the choice may depend.
 struct Call {
   Collective collective = Collective::kBarrier;
-  std::uint64_t bytes = 0;    // of the largest buffer of a rank; 0 where ranks know different counts (all_to_all_v ...)
+  std::uint64_t bytes = 0;    // of a rank's largest buffer; 0 if counts differ by rank (all_to_all_v ...)
   bool reproducible = false;  // a reduction must be the left fold in rank order
-  bool commutative = true;    // of a reduction's operation
-  bool equal_counts = true;   // of all blocks
+  bool commutative = true;    // the operation of a reduction commutes
+  bool equal_counts = true;   // all blocks have equal counts
 };
 
 struct Selection {
@@ -37,36 +36,38 @@ struct Selection {
   const char* reason;  // one clause: "the fastest as measured"
 };
 
-// An algorithm that serves a call, and how long it should take.
+// An algorithm that can serve a call, and its expected duration.
 struct Candidate {
   Algorithm algorithm;
   double us = 0;
-  bool measured = false;  // read off the profile's times, not predicted
+  bool measured = false;  // from the profile's measurements, not predicted
 };
 
-// Why `entry` cannot serve a call of its collective, as a clause, or nothing.
+// Why `entry` cannot serve a call of its collective, as a clause; nullopt: it can.
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call);
 
-// Goes with the profile's fingerprint where ranks meet: what they must have in common beside it to choose alike.
+// Version of the rules of choice. Ranks compare it at the rendezvous, together with the profile's fingerprint: only
+// ranks with both equal choose the same algorithms.
 inline constexpr int kChoiceVersion = 3;
 
-// Thread rule: any thread. What is worked out for one call is kept for the next of its kind; choosing then takes
-// nanoseconds and no lock. The first of a kind counts every algorithm's transfers where nothing was measured: a few
-// milliseconds in worlds of kCountedRanks and more.
+// Thread rule: any thread. The result for one call is kept for all calls of its kind, so choosing again takes
+// nanoseconds and no lock. If nothing was measured, the first choice of a kind counts every algorithm's transfers: a
+// few milliseconds in worlds of kCountedRanks and more.
 class Selector {
  public:
   Selector(std::shared_ptr<const Profile> profile, Place place);
-  ~Selector();  // where Table is whole
+  ~Selector();  // defined where Table is complete
   Selector(const Selector&) = delete;
   Selector& operator=(const Selector&) = delete;
 
-  // `wanted` where it serves the call, else the fastest. kInvalidArgument where `wanted` does not serve: it says why,
-  // and which would. kUnsupported where no algorithm does.
+  // Returns `wanted` if it serves the call; nullopt: the fastest algorithm. kInvalidArgument: `wanted` does not serve
+  // the call; the error says why, and which algorithms do. kUnsupported: no algorithm serves it.
   Result<Selection> Choose(std::optional<Algorithm> wanted, const Call& call) const;
 
-  // All that serve the call, the fastest first; the predicted after the measured, with which they cannot be compared.
+  // All algorithms that serve the call, the fastest first. Predicted ones follow all measured ones, since their times
+  // are not comparable.
   std::vector<Candidate> Candidates(const Call& call) const;
-  // How long one takes. REQUIRES: it serves the collective.
+  // Expected duration of one algorithm. REQUIRES: it serves the collective.
   Candidate Expect(Algorithm algorithm, const Call& call) const;
 
   const Place& place() const { return place_; }
@@ -78,7 +79,7 @@ class Selector {
 
   const Table& TableOf(const Call& call) const;
   std::unique_ptr<const Table> MakeTable(Call call) const;
-  // These need mutex_.
+  // These REQUIRE mutex_.
   const ScheduleCost& CostOfEntry(const AlgorithmEntry& entry) const;
   Candidate ExpectLocked(const AlgorithmEntry& entry, const Call& call) const;
   std::vector<Candidate> CandidatesLocked(const Call& call) const;
@@ -89,9 +90,10 @@ class Selector {
   const int even_hosts_;
 
   mutable std::mutex mutex_;
-  mutable std::vector<std::optional<ScheduleCost>> costs_;             // by entry of the algorithms' table
-  mutable std::vector<std::unique_ptr<const Table>> made_;             // every table, until the end
-  mutable std::array<std::atomic<const Table*>, kKinds> tables_ = {};  // by kind; written under mutex_, never replaced
+  mutable std::vector<std::optional<ScheduleCost>> costs_;  // by index in AllAlgorithms()
+  mutable std::vector<std::unique_ptr<const Table>> made_;  // owns all tables
+  mutable std::array<std::atomic<const Table*>, kKinds> tables_ =
+      {};  // by KindOf(call); written under mutex_, never replaced
 };
 
 }  // namespace rondo
