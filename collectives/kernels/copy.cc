@@ -1,6 +1,6 @@
 #include "collectives/kernels/copy.h"
 
-// One instruction set does: memory is the limit, not the width of a store.
+// One instruction set suffices: memory is the limit, not the width of a store.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ namespace rondo {
 
 void CopyPastCaches(std::byte* destination, const std::byte* source, std::size_t bytes) {
   namespace hn = hwy::HWY_NAMESPACE;
-  constexpr std::size_t kLine = 64;  // stores are gathered into lines; a part of one would be written twice
+  constexpr std::size_t kLine = 64;  // stores are combined into cache lines; a partial line would be written twice
   const hn::CappedTag<std::uint8_t, kLine> d;
   const std::size_t lead = (kLine - reinterpret_cast<std::uintptr_t>(destination) % kLine) % kLine;
   if (bytes < lead + kLine) {
@@ -31,7 +31,7 @@ void CopyPastCaches(std::byte* destination, const std::byte* source, std::size_t
 
 std::size_t LastLevelCacheBytes() {
   constexpr std::size_t kUsual = std::size_t{32} << 20;
-#ifdef _SC_LEVEL3_CACHE_SIZE  // glibc's own
+#ifdef _SC_LEVEL3_CACHE_SIZE  // glibc only
   const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   if (bytes > 0) return static_cast<std::size_t>(bytes);
 #endif

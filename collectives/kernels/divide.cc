@@ -1,5 +1,5 @@
-// Averages of integers, and the wider types in which they travel: plain C++, because processors have no vectors of
-// integer division, nor of 128-bit integers. Compilers make vectors of the conversions.
+// Averages of integers, and conversions to and from the wider types in which they travel. Plain C++, because processors
+// have no vector instructions for integer division or 128-bit integers. Compilers vectorise the conversions.
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -33,7 +33,7 @@ void StoreAt(std::byte* to, std::size_t index, T value) {
   std::memcpy(to + index * sizeof value, &value, sizeof value);
 }
 
-// The divisor may be beyond T: 8-bit elements in a world of 1000.
+// `divisor` may not fit T: 8-bit elements in a world of 1000.
 template <typename T>
 T Divide(T value, int divisor) {
   if constexpr (std::is_same_v<T, std::uint64_t>) {
@@ -53,7 +53,7 @@ void DivideAll(std::byte* destination, const std::byte* source, std::size_t elem
 template <typename T>
 void SumAndDivideAll(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                      int divisor) {
-  using Unsigned = typename UnsignedOf<T>::Type;  // where wrapping is defined
+  using Unsigned = typename UnsignedOf<T>::Type;  // in which wrapping is defined
   for (std::size_t i = 0; i < elements; ++i) {
     const auto sum = static_cast<Unsigned>(LoadAt<Unsigned>(left, i) + LoadAt<Unsigned>(right, i));
     StoreAt(destination, i, Divide(static_cast<T>(sum), divisor));

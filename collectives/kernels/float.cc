@@ -16,8 +16,8 @@ namespace rondo::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Where the operands are equal, their bits are too, except of -0 and +0: there the smaller one has the sign of either
-// (or), the larger one that of both (and).
+// Equal operands have equal bits, except -0 and +0. For these the minimum takes the sign bits of both by OR, the
+// maximum by AND.
 struct FloatMin {
   template <class D>
   HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {

@@ -17,8 +17,8 @@ namespace rondo::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Highway's own conversions are used only where they are the processor's (F16C and AVX-512), which rounds to nearest
-// even and keeps subnormals. Its portable ones do not round to nearest even.
+// Highway's conversions are used only if they are processor instructions (F16C and AVX-512), which round to nearest
+// even and keep subnormals. Its portable conversions do not round to nearest even.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 #define RONDO_HAVE_F16_CONVERSION 1
 #else
@@ -26,7 +26,7 @@ namespace {
 #endif
 
 using D32 = hn::ScalableTag<float>;
-using D16 = hn::Rebind<std::uint16_t, D32>;  // as many lanes, of half the size
+using D16 = hn::Rebind<std::uint16_t, D32>;  // the same number of lanes, each of half the size
 using V32 = hn::VFromD<D32>;
 using V16 = hn::VFromD<D16>;
 
@@ -39,8 +39,9 @@ struct Float16 {
 #if RONDO_HAVE_F16_CONVERSION
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D32>(), half));
 #else
-    // With the fields in place, the exponent is too small by the difference of the biases. Multiplying makes up for it
-    // exactly, and normalises subnormals; what was infinite or NaN gets the largest exponent by hand.
+    // After the fields are shifted into place, the exponent is too small by the difference of the biases. A
+    // multiplication corrects this exactly, and normalises subnormals. Infinities and NaNs get the largest exponent
+    // explicitly.
     const hn::RebindToUnsigned<D32> du;
     const auto wide = hn::PromoteTo(du, half);
     const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000u)));
@@ -52,7 +53,7 @@ struct Float16 {
 #endif
   }
 
-  // A NaN must be canonical already.
+  // REQUIRES: NaNs are canonical.
   static HWY_INLINE V16 Narrow(V32 value) {
 #if RONDO_HAVE_F16_CONVERSION
     return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D32>(), value));
@@ -62,13 +63,13 @@ struct Float16 {
     const auto bits = hn::BitCast(du, value);
     const auto sign = hn::ShiftRight<16>(hn::And(bits, hn::Set(du, 0x80000000u)));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
-    // Normal: moves the bias and rounds to even by adding just under half, or half where the last bit kept is odd. A
-    // carry runs into the exponent, up to infinity.
+    // Normal numbers: subtracts the difference of the biases, and rounds to nearest even by adding just under half, or
+    // half if the last kept bit is odd. A carry may increase the exponent, up to infinity.
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto rounded =
         hn::Add(hn::Sub(magnitude, hn::Set(du, (127u - 15u) << 23)), hn::Add(odd, hn::Set(du, 0xFFFu)));
     const auto normal = hn::ShiftRight<13>(rounded);
-    // Subnormal, or zero: the smallest bit of 0.5 + x weighs 2^-24, so that the addition rounds.
+    // Subnormal numbers or zero: the lowest bit of 0.5 + x has the value 2^-24, so the addition rounds.
     const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
     const auto subnormal = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3F000000u));
     auto result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), subnormal, normal);
@@ -90,7 +91,7 @@ struct Bfloat16 {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bfloat)));
   }
 
-  // A NaN must be canonical already: its low bits are then zero and round to nothing.
+  // REQUIRES: NaNs are canonical. Their low bits are zero, so rounding does not change them.
   static HWY_INLINE V16 Narrow(V32 value) {
     const hn::RebindToUnsigned<D32> du;
     const auto bits = hn::BitCast(du, value);
@@ -99,7 +100,7 @@ struct Bfloat16 {
   }
 };
 
-// An operation of float32 on 16-bit operands.
+// Applies a float32 operation to 16-bit operands.
 template <class Type, class Op>
 struct Widened {
   Op op;
@@ -109,8 +110,8 @@ struct Widened {
   HWY_INLINE V16 operator()(D16, V16 source) const { return Type::Narrow(op(D32(), Type::Widen(source))); }
 };
 
-// Floats as integers that compare like them: the magnitude's bits are flipped where the sign is set, so -0 is -1 and +0
-// is 0. Its own inverse.
+// Maps floats to integers that compare in the same order: if the sign is set, the bits of the magnitude are flipped. So
+// -0 becomes -1, and +0 becomes 0. The mapping is its own inverse.
 template <class D>
 HWY_INLINE hn::VFromD<D> Ordered(D d, hn::VFromD<D> bits) {
   return hn::Xor(bits, hn::And(hn::ShiftRight<15>(bits), hn::Set(d, std::int16_t{0x7FFF})));
@@ -199,7 +200,7 @@ void SumScaledAndDivide(std::byte* destination, const std::byte* left, const std
   WalkWidened<Float16>(destination, left, right, elements, op);
 }
 
-// Between a 16-bit type and float32, a vector of float32 at a time.
+// Convert between a 16-bit type and float32, a vector of float32 at a time.
 template <class Type>
 void WidenAll(std::byte* destination, const std::byte* source, std::size_t elements) {
   const D16 d16;

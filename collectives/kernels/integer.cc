@@ -32,7 +32,7 @@ struct Prod {
 #if HWY_TARGET == HWY_SCALAR
       return hn::Set(d, static_cast<hn::TFromD<D>>(hn::GetLane(left) * hn::GetLane(right)));
 #else
-      // No processor multiplies bytes: even and odd ones apart, in 16 bits.
+      // Processors have no multiplication of bytes, so even and odd bytes are multiplied separately, in 16 bits.
       const hn::Repartition<std::uint16_t, D> wide;
       const auto a = hn::BitCast(wide, left);
       const auto b = hn::BitCast(wide, right);
@@ -79,7 +79,7 @@ struct BitXor {
   }
 };
 
-// A bitwise operation on truth: every byte but 0 becomes 1 first.
+// A bitwise operation on truth values: every byte other than 0 becomes 1 first.
 template <class Op>
 struct Logical {
   template <class D>
@@ -94,7 +94,7 @@ void Reduce(std::byte* destination, const std::byte* left, const std::byte* righ
   Walk(hn::ScalableTag<T>(), destination, left, right, elements, Op());
 }
 
-// Only min and max care about the sign; everything else is computed unsigned, where wrapping is defined.
+// Only min and max depend on the sign; all other operations use unsigned types, in which wrapping is defined.
 template <typename T>
 ReduceFunction FindOp(ReduceOp op) {
   using Unsigned = hwy::MakeUnsigned<T>;

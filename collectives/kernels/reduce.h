@@ -1,18 +1,18 @@
-// The arithmetic of reductions on plain memory: one kernel per pairing of type and operation that CheckPairing allows,
-// vectorised with Highway, the instruction set chosen at run time.
+// The arithmetic of reductions on plain memory: one kernel for each combination of type and operation that CheckPairing
+// allows. Kernels are vectorised with Highway, which chooses the instruction set at run time.
 //
-// For all functions here
-//   Memory     `elements` elements of the type behind each pointer, at any alignment, odd addresses too. `destination`
-//              may be exactly an operand; any other overlap is forbidden. Zero elements are legal, pointers may be
-//              null.
-//   Integers   wrap modulo 2^bits. kInt128 has sums and averages only.
-//   Floats     16-bit ones are computed in float32 and rounded once, to nearest even. Subnormals are kept. Every NaN
-//              that results is the type's canonical one (base/half.h), whatever NaN went in. min and max give NaN where
-//              an operand is NaN, and order -0 below +0.
-//   Bool       any byte but 0 is true; results are 0 or 1.
-//   Same bits  on every instruction set, and for either order of the two operands. Floats assume the thread's
-//              floating-point environment as a program finds it: round to nearest, no flush-to-zero.
-// Thread rule: any thread. They allocate nothing and cannot fail.
+// The following holds for all functions of this header:
+//   Memory     Each pointer is to `elements` elements of the type, at any alignment, also odd addresses. `destination`
+//              may be exactly an operand; no other overlap is allowed. If there are no elements, nothing is done, and
+//              pointers may be null.
+//   Integers   wrap modulo 2^bits. kInt128 supports sums and averages only.
+//   Floats     16-bit floats are computed in float32 and rounded once, to nearest even. Subnormals are kept. Every NaN
+//              in a result is the type's canonical one (base/half.h), whichever NaN was the input. min and max give NaN
+//              if an operand is NaN, and order -0 below +0.
+//   Bool       Every byte other than 0 is true; results are 0 or 1.
+//   Bits       All instruction sets, and both orders of the two operands, give the same bits. Floats require the
+//              default floating-point environment of a thread: round to nearest, no flush-to-zero.
+// Thread rule: any thread. The functions allocate nothing and cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -26,46 +26,48 @@ namespace rondo {
 using ReduceFunction = void (*)(std::byte* destination, const std::byte* left, const std::byte* right,
                                 std::size_t elements);
 
-// Null where CheckPairing refuses the pairing, and for users' operations, which have no kernel here. kAvg and
-// kPremulSum give the sum: their other halves are below.
+// Null if CheckPairing refuses the combination, and for operations that users define, which have no kernel here. For
+// kAvg and kPremulSum it returns the sum: the functions below divide and multiply.
 ReduceFunction FindReduce(DataType type, ReduceOp op);
 
-// The last step of an average: destination[i] = (left[i] + right[i]) / world_size. Integers wrap in the sum and divide
-// towards zero; a 16-bit float is rounded once, after the division.
+// The last step of an average: destination[i] = (left[i] + right[i]) / world_size. The sum of integers wraps, and their
+// quotient is rounded towards zero. A 16-bit float is rounded once, after the division.
 // REQUIRES: world_size >= 1; the type is not kBool.
 void SumAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                   DataType type, int world_size);
 
-// The same where the sum is there already: destination[i] = source[i] / world_size.
+// The last step of an average whose sum is complete: destination[i] = source[i] / world_size.
 // REQUIRES: world_size >= 1; the type is not kBool.
 void DivideBy(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int world_size);
 
-// By what each input of an average of `type` is multiplied before it is summed, so that no sum of world_size of them is
-// beyond the type: the largest power of two with AverageScaleOf() * world_size <= 1. The product is exact but for
-// numbers below world_size times the least of full precision (1e-38 in float32 and bfloat16, 2e-308 in float64), which
-// may lose their last bits. 1 for types of which averages are summed in a wider one (AverageTypeOf), and in a world of
-// one.
+// The factor of each input of an average of `type` before it is summed, so that no sum of world_size inputs overflows
+// the type: the largest power of two with AverageScaleOf() * world_size <= 1. The product is exact except for numbers
+// below world_size times the least number of full precision (1e-38 in float32 and bfloat16, 2e-308 in float64), which
+// may lose their last bits. 1 for types whose averages are summed in a wider type (AverageTypeOf), and if world_size is
+// 1.
 double AverageScaleOf(DataType type, int world_size);
 struct ScaleFactors {
   double left = 1.0, right = 1.0;
 };
 
-// destination[i] = left[i] * factors.left + right[i] * factors.right, and that divided by `divisor`: products, sum and
-// quotient are each rounded to the type that computes, and the last to `type`.
+// SumScaled: destination[i] = left[i] * factors.left + right[i] * factors.right. SumScaledAndDivide also divides that
+// by `divisor`. Products, sum and quotient are each rounded to the type in which they are computed, and the result is
+// rounded to `type`.
 // REQUIRES: IsFloating(type).
 void SumScaled(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                DataType type, ScaleFactors factors);
 void SumScaledAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                         DataType type, ScaleFactors factors, double divisor);
 
-// An operand of a pre-multiplied sum: destination[i] = source[i] * factor. The factor is first rounded to the type that
-// computes: float32, for kFloat64 float64.
+// Scales an operand of a pre-multiplied sum: destination[i] = source[i] * factor. The factor is first rounded to the
+// type in which the product is computed: float64 for kFloat64, otherwise float32.
 // REQUIRES: IsFloating(type).
 void Scale(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, double factor);
 
-// Between `type` and its wider type, WideTypeOf(type). Widening is exact. Narrowing rounds 16-bit floats once, to
-// nearest even, infinity where it is too large, and keeps the lowest bits of an integer. NaNs become canonical both
-// ways. Unlike elsewhere, destination and source must not overlap. REQUIRES: WideTypeOf(type) != type.
+// Convert from `type` to its wider type, WideTypeOf(type), and back. Widening is exact. Narrowing rounds 16-bit floats
+// once, to nearest even, or to infinity if they are too large; of an integer it keeps the lowest bits. NaNs become
+// canonical in both directions. Unlike elsewhere, destination and source must not overlap at all. REQUIRES:
+// WideTypeOf(type) != type.
 void Widen(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
 void Narrow(std::byte* destination, const std::byte* source, std::size_t elements, DataType type);
 

@@ -1,8 +1,8 @@
-// The instruction sets that kernels are compiled for. Include before any header of Highway.
+// The instruction sets for which kernels are compiled. Must be included before any Highway header.
 //
-// Of what Highway 1.0 offers on x86: SSE4, AVX2, AVX3 (AVX-512), and a fallback in plain C++ (EMU128; with compilers
-// that miscompile that one, GCC before 12.3, SCALAR). Left out, to compile less: SSSE3, whose processors take the
-// fallback, and AVX3_DL, which adds nothing that these kernels use. Elsewhere: everything Highway offers.
+// On x86, Highway 1.0 offers SSE4, AVX2, AVX3 (AVX-512), and a fallback in plain C++ (EMU128; SCALAR for compilers that
+// miscompile EMU128: GCC before 12.3). Two sets are left out to compile less: SSSE3, whose processors use the fallback,
+// and AVX3_DL, which adds no instruction that these kernels use. On other processors all sets of Highway are compiled.
 #pragma once
 
 #ifdef HWY_TARGETS

@@ -1,5 +1,5 @@
-// What the families of kernels share: the walk over memory, and the canonical NaN. Compiled once per instruction set,
-// so the guard is Highway's toggle.
+// Code that all families of kernels share: the loops over memory, and the canonical NaN. Compiled once per instruction
+// set, so the include guard is Highway's toggle.
 #if defined(RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
 #undef RONDO_COLLECTIVES_KERNELS_VECTORS_INL_H_
@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Memory has any alignment and no type that the compiler may rely on, so vectors are loaded and stored as bytes.
+// Memory has any alignment, and the compiler may not assume its type. So vectors are loaded and stored as bytes.
 template <class D>
 HWY_INLINE hn::VFromD<D> LoadBytes(D d, const std::uint8_t* from) {
 #if HWY_TARGET == HWY_SCALAR  // one lane, which cannot be cast to bytes
@@ -45,11 +45,12 @@ HWY_INLINE void StoreBytes(D, hn::VFromD<D> value, std::uint8_t* to) {
 #endif
 }
 
-// The first `bytes` bytes of a vector, more than none and fewer than all: the end of a buffer, computed with the same
-// instructions as the rest and so to the same bits.
+// Load and store the first `bytes` bytes of a vector: at least one and not all. They handle the end of a buffer, which
+// is computed with the same instructions as the rest, and so to the same bits.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-// AVX-512 masks loads and stores without touching what the mask leaves out. (An array on the stack would be slower, and
-// crash under AddressSanitizer of GCC 12, whose fake stack does not honour an alignment of 64 bytes: GCC bug 110027.)
+// AVX-512 has masked loads and stores, which do not touch bytes outside the mask. (An array on the stack would be
+// slower. It would also crash under AddressSanitizer of GCC 12, whose fake stack ignores an alignment of 64 bytes: GCC
+// bug 110027.)
 template <class D>
 HWY_INLINE hn::VFromD<D> LoadFirst(D d, const std::uint8_t* from, std::size_t bytes) {
   const hn::Repartition<std::uint8_t, D> d8;
@@ -94,7 +95,7 @@ HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* left, const s
   StoreFirst(d, op(d, LoadFirst(d, a + at, rest), LoadFirst(d, b + at, rest)), to + at, rest);
 }
 
-// destination = op(d, source), likewise.
+// destination = op(d, source), a vector of `d` at a time.
 template <class D, class Op>
 HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* source, std::size_t elements, const Op& op) {
   auto* to = reinterpret_cast<std::uint8_t*>(destination);
@@ -108,7 +109,7 @@ HWY_INLINE void Walk(D d, std::byte* destination, const std::byte* source, std::
   StoreFirst(d, op(d, LoadFirst(d, from + at, rest)), to + at, rest);
 }
 
-// The one NaN.
+// The canonical NaN.
 template <class D>
 HWY_INLINE hn::VFromD<D> Nan(D d) {
   using Bits = hwy::MakeUnsigned<hn::TFromD<D>>;
@@ -116,14 +117,14 @@ HWY_INLINE hn::VFromD<D> Nan(D d) {
   return hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), kNan));
 }
 
-// Processors disagree about the NaN of inf - inf, and hand on the payload of whichever operand stands first; a result
-// that is the same everywhere needs one NaN of our own.
+// Processors produce different NaNs for inf - inf, and pass on the payload of the first operand. To get the same bits
+// everywhere, every NaN is replaced by the canonical one.
 template <class D>
 HWY_INLINE hn::VFromD<D> CanonicalNan(D d, hn::VFromD<D> value) {
   return hn::IfThenElse(hn::IsNaN(value), Nan(d), value);
 }
 
-// One operation on vectors of floats, with the one NaN. 16-bit floats use them too, widened.
+// Operations on vectors of floats, with the canonical NaN. 16-bit floats use them too, after widening.
 struct FloatSum {
   template <class D>
   HWY_INLINE hn::VFromD<D> operator()(D d, hn::VFromD<D> left, hn::VFromD<D> right) const {
@@ -156,7 +157,7 @@ struct FloatDivide {
   }
 };
 
-// Each product is rounded before the sum: this is compiled without contraction (BUILD).
+// Each product is rounded before the sum: the compiler may not contract them into one instruction (BUILD).
 template <typename T>
 struct FloatSumScaled {
   T left_factor, right_factor;

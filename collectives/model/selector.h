@@ -92,8 +92,8 @@ class Selector {
   mutable std::mutex mutex_;
   mutable std::vector<std::optional<ScheduleCost>> costs_;  // by index in AllAlgorithms()
   mutable std::vector<std::unique_ptr<const Table>> made_;  // owns all tables
-  mutable std::array<std::atomic<const Table*>, kKinds> tables_ =
-      {};  // by KindOf(call); written under mutex_, never replaced
+  // The tables by KindOf(call). Written under mutex_; an entry is never replaced.
+  mutable std::array<std::atomic<const Table*>, kKinds> tables_ = {};
 };
 
 }  // namespace rondo
