@@ -1,5 +1,5 @@
-// A mover for operations whose input lies on a device. A move that copies from that memory to the host goes to a
-// DeviceReader, which has the device do it; every other move goes to the mover that this one wraps.
+// A mover for operations whose input is in GPU memory. A DeviceReader performs moves that copy from that memory to the
+// host, on the device. All other moves go to the mover that this one wraps.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace rondo {
 class DeviceReader {
  public:
   virtual ~DeviceReader() = default;
-  // Begins to copy these bytes and returns the copy's number, from 1 on. Copies end in the order of their numbers.
+  // Starts to copy these bytes and returns the number of the copy, from 1 on. Copies end in the order of their numbers.
   virtual std::uint64_t Read(std::byte* host, const std::byte* device, std::size_t bytes) = 0;
-  // How many copies have ended.
+  // The number of copies that have ended.
   virtual std::uint64_t read() const = 0;
 };
 
@@ -27,8 +27,8 @@ class DeviceReadingMover final : public Mover {
  public:
   explicit DeviceReadingMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
 
-  // For the next Start: moves from `memory`, which lies on the device, go to `reader`. Empty: there are none. The
-  // reader lives until the Start after that one, and ends its own copies.
+  // Applies to the next Start: moves from `memory`, which is on the device, go to `reader`. Empty: there is no such
+  // memory. The reader must live until the Start after that, and must wait for its own copies.
   void Use(DeviceReader* reader, Bytes memory) {
     reader_ = reader;
     memory_ = memory;
@@ -63,7 +63,7 @@ class DeviceReadingMover final : public Mover {
   DeviceReader* reader_ = nullptr;
   Bytes memory_;
   std::deque<Pending> reads_;
-  std::vector<std::uint64_t> read_;  // by stream: bytes
+  std::vector<std::uint64_t> read_;  // bytes read, by stream
 };
 
 }  // namespace rondo

@@ -20,7 +20,8 @@ bool DeviceRegistrations::Knows(Bytes memory, bool idle) {
     why_ = exported.error().message();
     return false;
   }
-  // What lay there before and is gone cannot be let go now, and adapters would not tell the two apart.
+  // A registration of memory that was freed here may still exist and cannot be released now. Adapters could not tell
+  // the two allocations apart.
   const Bytes allocation = exported->memory.bytes;
   const bool is_taken = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.memory.data() < allocation.data() + allocation.size() &&

@@ -1,6 +1,6 @@
-// Memory of a device that the adapters of a transport have been told of, so that its lanes send it from where it lies.
-// Whole allocations, once: telling takes longer than most operations. An allocation is known by the identity that the
-// device gives it, and so never taken for one that lies at its address later.
+// GPU memory that is registered with a transport's adapters, so that its lanes can send it without a copy. Whole
+// allocations are registered, once, since a registration takes longer than most operations. The device gives each
+// allocation a unique identity. So a later allocation at the same address is not mistaken for the registered one.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ class DeviceRegistrations {
  public:
   static constexpr std::size_t kMostKept = 64;
 
-  // Both outlive it.
+  // Both must outlive this object.
   DeviceRegistrations(Transport& transport, DeviceQueue& queue) : transport_(transport), queue_(queue) {}
 
-  // Whether lanes that send memory of devices may be given these bytes. An allocation that was refused once is not
-  // asked for again. `idle`: no operation is under way, so that what is gone, or too much, may be let go.
+  // Whether lanes that can send GPU memory may be given these bytes. Registers their allocation if necessary; one that
+  // was refused is not tried again. `idle`: no operation is pending, so registrations of freed memory, and surplus
+  // ones, may be released.
   bool Knows(Bytes memory, bool idle);
-  // Why the last allocation that was refused was.
+  // The reason of the last refusal.
   const std::string& why() const { return why_; }
 
  private:
@@ -33,7 +34,7 @@ class DeviceRegistrations {
     Bytes memory;
     std::uint64_t identity = 0;
     std::uint64_t last_use = 0;
-    std::unique_ptr<DeviceRegistration> registration;  // null: it was refused
+    std::unique_ptr<DeviceRegistration> registration;  // null: refused
   };
   void LetGo();
 

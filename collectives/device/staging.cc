@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// So that windows begin on cache lines, whatever the type.
+// Windows are multiples of this many elements, so that they begin on cache lines for every type.
 constexpr std::uint64_t kWindowUnit = kLineBytes;
 constexpr std::uint64_t kMostElementBytes = 8;
 
@@ -62,7 +62,7 @@ void Staging::Start(const OperationRequest& request, DeviceQueue& queue) {
   elements_ = windows_.ElementsOf(request);
   count_ = elements_ == 0 ? 1 : std::max<std::uint64_t>(DivCeil(d.count, elements_), 1);
   slot_bytes_ = d.varying ? RoundUp(request.input_elements * element_bytes, kLineBytes) : windows_.slot_bytes();
-  // Where all ranks work on the same elements, what is brought becomes what is gotten.
+  // If all ranks work on the same elements, the output can overwrite the input in the slot.
   one_side_ = !d.varying && BlocksOf(d.collective, 2) == 1;
 }
 
@@ -86,7 +86,7 @@ std::uint64_t Staging::Read(std::byte* host, const std::byte* device, std::size_
   return reads_submitted_ + reads_.size();
 }
 
-// Whether any was begun or has ended.
+// Whether any copy was started or has ended.
 Result<bool> Staging::MoveReads() {
   const std::uint64_t before = read_;
   if (reads_submitted_ > read_) {
@@ -127,7 +127,7 @@ Status Staging::Submit(CopyDirection direction, Side& side) {
                   .rows = side.rows,
                   .host_pitch = row,
                   .device_pitch = side.pitch};
-  if (row == side.pitch) {  // the rows lie behind each other at both ends
+  if (row == side.pitch) {  // the rows are contiguous on both sides
     copy.row_bytes = row * side.rows;
     copy.rows = 1;
   }
@@ -180,7 +180,7 @@ Result<const OperationRequest*> Staging::Next() {
     window_.in_place = HasResult();
     if (window_.in_place) window_.output = const_cast<void*>(window_.input);
   } else if (!whole_->wide() && whole_->descriptor.collective != Collective::kBarrier) {
-    // What travels widened has said already how it lies in memory of its own.
+    // If the elements travel in a wider type, the request already says how they are arranged in memory of their own.
     window_.in_place = one_side_ && has_output && (in_.rows > 0 || whole_->in_place);
   }
   if (whole_->descriptor.varying) return &window_;

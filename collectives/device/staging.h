@@ -1,16 +1,18 @@
-// Operations on memory of a device, by way of the host's: a vector goes in windows, and three slots of pinned memory
-// take turns, so that copies in, the ranks' work and copies out overlap.
+// Operations on GPU memory that are staged through the host's memory. A vector is cut into windows, and each window is
+// copied to pinned memory of the host, processed there, and copied back. Three slots of pinned memory are used in
+// rotation, so that copies in, the ranks' work and copies out overlap.
 //
 //   window        0      1      2      3
 //   to the host  [====] [====] [====] [====]
-//   the ranks           [====] [====] [====] [====]      each an operation on the host's memory, as ever
+//   the ranks           [====] [====] [====] [====]      each an ordinary operation on the host's memory
 //   to the device              [====] [====] [====] [====]
 //
-// What a rank brings may stay where it is, where adapters send it from there: then nothing is copied to the host but
-// what the rank itself gets of it.
+// A rank's input may stay in GPU memory if adapters can send it from there. Then only the part that the rank needs for
+// its own output is copied to the host.
 //
-// All ranks cut alike: a window is as many elements of every block as go into window_bytes, whatever each rank brings
-// and gets of them. Where blocks have counts of their own not every rank knows all of them, so these go as one.
+// All ranks cut the vector alike: a window has as many elements of every block as fit into window_bytes, whichever
+// blocks a rank sends or receives. If blocks have different counts, not every rank knows all of them, so the whole
+// vector is one window.
 #pragma once
 
 #include <array>
@@ -28,34 +30,34 @@
 
 namespace rondo {
 
-// Memory of the host, from the transport, that the device reaches.
+// Pinned memory of the host, allocated by the transport, that the device can access.
 class StagingMemory {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   static Result<std::unique_ptr<StagingMemory>> Make(Transport& transport, DeviceQueue& queue, std::size_t bytes);
   MutableBytes bytes() const { return memory_->bytes(); }
-  // A vector's share of a slot; there are kSlots, for input and for output.
+  // Number of slots. Each has a part for input and a part for output.
   static constexpr std::uint64_t kSlots = 3;
 
  private:
   StagingMemory() = default;
   std::unique_ptr<Memory> memory_;
-  std::unique_ptr<PinnedMemory> pinned_;  // ends before the memory does
+  std::unique_ptr<PinnedMemory> pinned_;  // must end before the memory does
 };
 
-// How operations are cut. Equal on all ranks.
+// How operations are cut into windows. Equal on all ranks.
 class StagingWindows {
  public:
   StagingWindows(std::uint64_t window_bytes, int world_size);
-  // Of the staging memory that serves the request.
+  // Size of the staging memory that the request needs.
   std::size_t BytesFor(const OperationRequest& request) const;
-  // Of every block; the last may be shorter. 0: all as one.
+  // Elements of every block in a window; the last window may be shorter. 0: the whole vector is one window.
   std::uint64_t ElementsOf(const OperationRequest& request) const;
   std::uint64_t slot_bytes() const { return slot_bytes_; }
 
  private:
   const std::uint64_t world_size_;
-  const std::uint64_t slot_bytes_;  // of one side of a slot
+  const std::uint64_t slot_bytes_;  // size of the input or output part of a slot
 };
 
 // Thread rule: the owner of the endpoint.
@@ -63,48 +65,49 @@ class Staging final : public DeviceReader {
  public:
   explicit Staging(const StagingWindows& windows) : windows_(windows) {}
 
-  // Begins what the request says, whose sequence has entered `queue` and whose staging memory is there. Both live until
-  // it has ended. REQUIRES: nothing runs.
+  // Starts the request. Its sequence number must have entered `queue`, and its staging memory must exist; both must
+  // live until the operation has ended. REQUIRES: no operation is running.
   void Start(const OperationRequest& request, DeviceQueue& queue);
-  // Of a running operation of which nothing has been copied: what it brings is read where it lies. REQUIRES: it is one
-  // block.
+  // Leaves the input of the running operation in GPU memory, from where it is sent. REQUIRES: nothing has been copied
+  // yet; the input is one block.
   void LeaveInput() { input_stays_ = true; }
-  // Where the input stays, the next window's; for the movers' copies of it, which are done here.
+  // The input of the next window, if the input stays in GPU memory; otherwise empty. Movers copy from it through Read.
   Bytes input_of_window() const;
   std::uint64_t Read(std::byte* host, const std::byte* device, std::size_t bytes) override;
   std::uint64_t read() const override { return read_; }
   bool running() const { return whole_ != nullptr; }
   // REQUIRES: running().
   const OperationDescriptor& operation() const { return whole_->descriptor; }
-  // Whether the device's stream has come to the operation, as of the last look; and a look. Nothing is copied before.
+  // Whether the device's stream has reached the operation: has_arrived() as of the last check, Arrive() checks now.
+  // Nothing is copied before that.
   bool has_arrived() const { return arrived_; }
   Result<bool> Arrive();
-  // REQUIRES: running(), nothing has been copied. The operation has been done in another way.
+  // Ends the operation, which was done in another way. REQUIRES: running(), nothing has been copied.
   void Finish() { whole_ = nullptr; }
   const OperationRequest& request() const { return *whole_; }
 
-  // Moves copies on. kComplete: everything has been copied out. REQUIRES: has_arrived().
+  // Advances copies. kComplete: all output has been copied to the device. REQUIRES: has_arrived().
   Result<Progress> Poll();
-  // The window that is to be run next, on the host's memory; null: none is there. It stays until HasRun.
+  // The request for the next window, on the host's memory; null: no window is ready. Valid until HasRun.
   Result<const OperationRequest*> Next();
   void HasRun();
 
-  // After an error: no copy touches any memory any more.
+  // After an error: returns when no copy touches any memory any more.
   void Drain() noexcept;
 
  private:
-  // A side of the operation: what is copied one way.
+  // One direction of the operation's copies.
   struct Side {
     std::byte* device = nullptr;
-    std::uint64_t rows = 0;       // blocks that this rank has there; 0: none
-    std::uint64_t pitch = 0;      // bytes from block to block
-    std::uint64_t submitted = 0;  // windows
+    std::uint64_t rows = 0;       // blocks of this rank in that direction; 0: none
+    std::uint64_t pitch = 0;      // bytes from the start of one block to the next
+    std::uint64_t submitted = 0;  // windows submitted so far
     std::uint64_t before = 0;     // copies that had ended when the operation began
   };
   std::uint64_t ElementsIn(std::uint64_t window) const;
   std::byte* SlotOf(std::uint64_t window, CopyDirection direction) const;
   const std::byte* InputAt(std::uint64_t window) const;
-  // A broadcast in place whose root has the result already.
+  // Whether this is a broadcast in place and this rank is the root, which has the result already.
   bool HasResult() const;
   Result<bool> MoveReads();
   Status Submit(CopyDirection direction, Side& side);
@@ -113,19 +116,19 @@ class Staging final : public DeviceReader {
   const StagingWindows windows_;
   const OperationRequest* whole_ = nullptr;
   DeviceQueue* queue_ = nullptr;
-  OperationRequest window_;  // what Next gave
+  OperationRequest window_;  // the request that Next returned
   bool given_ = false;
   bool arrived_ = false;
-  bool one_side_ = false;         // a slot's input becomes its output
-  std::uint64_t elements_ = 0;    // of every block in a window
-  std::uint64_t count_ = 0;       // windows
-  std::uint64_t run_ = 0;         // windows that the ranks have worked on
-  std::uint64_t slot_bytes_ = 0;  // of one side
+  bool one_side_ = false;         // the output overwrites the input in a slot
+  std::uint64_t elements_ = 0;    // per block and window
+  std::uint64_t count_ = 0;       // number of windows
+  std::uint64_t run_ = 0;         // windows that the ranks have processed
+  std::uint64_t slot_bytes_ = 0;  // of the input or output part of a slot
   Side in_, out_;
-  std::array<std::uint64_t, 2> copies_{};  // by direction, submitted ever
+  std::array<std::uint64_t, 2> copies_{};  // by direction: copies ever submitted
   bool input_stays_ = false;
-  std::deque<DeviceCopy> reads_;       // that wait for their turn
-  std::uint64_t reads_submitted_ = 0;  // of this operation
+  std::deque<DeviceCopy> reads_;       // not yet submitted
+  std::uint64_t reads_submitted_ = 0;  // for this operation
   std::uint64_t read_ = 0;
 };
 

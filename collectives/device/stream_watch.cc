@@ -27,7 +27,7 @@ void StreamWatch::Issued(Sequence operation, const Issue& issue) {
   entry.on_device.store(issue.on_device, std::memory_order_release);
   entry.operation.store(operation, std::memory_order_release);
   if (!issue.stream_waits) return;
-  // Dekker's, with Rest: one of the two sees the other.
+  // Dekker's algorithm, together with Rest: at least one of the two sees the other's store.
   last_waited_for_.store(operation);
   if (!sleeps_.load()) return;
   const std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ std::optional<StreamWatch::UnderWay> StreamWatch::Find(Sequence operation) const
   const Entry& entry = entries_[operation % entries_.size()];
   if (entry.operation.load() != operation) return std::nullopt;
   const UnderWay found{.operation = operation, .deadline = entry.deadline.load(), .on_device = entry.on_device.load()};
-  if (entry.operation.load() != operation) return std::nullopt;  // it was written anew meanwhile
+  if (entry.operation.load() != operation) return std::nullopt;  // the entry was overwritten meanwhile
   return found;
 }
 

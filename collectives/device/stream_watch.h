@@ -1,7 +1,7 @@
-// Ends what would never end: a stream waits for an operation, a call of the device's driver waits for that stream, and
-// whoever would end the operation waits in the driver for that call (docs/GOTCHAS.md, CUDA). The driver does not know
-// of this circle, and nobody in it can leave it. A thread that never calls the driver can: where an operation is past
-// its deadline and nobody has said so, it fails it in its owner's stead, and then lets the streams go.
+// Breaks a deadlock that would never end by itself (docs/GOTCHAS.md, CUDA). A stream waits for an operation, a call of
+// the device's driver waits for that stream, and the thread that should end the operation is blocked in the driver
+// behind that call. The driver does not detect this cycle. So the thread of this class, which never calls the driver,
+// fails an operation that is past its deadline, instead of the owner. Then it releases the streams.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,22 @@
 
 namespace rondo {
 
-// What is watched. The watch's thread calls all of this; none of it may call the driver, or wait for one who does.
+// The communicator that is watched. The watch's thread calls these methods. None of them may call the driver, or wait
+// for a thread that does.
 class WatchedStreams {
  public:
   virtual ~WatchedStreams() = default;
   virtual Sequence completed() const = 0;  // the last operation that has ended
-  // How often whoever drives has looked around, which is at least every GracePeriods::heartbeat_interval unless he is
-  // kept in a call.
+  // Counts how often the owner has looked for progress. It does so at least every GracePeriods::heartbeat_interval,
+  // unless a call blocks it.
   virtual std::uint64_t looks() const = 0;
-  virtual bool is_driven() const = 0;  // somebody drives at the moment, and does not sleep
+  virtual bool is_driven() const = 0;  // some thread owns progress and is not asleep
   virtual bool has_failed() const = 0;
-  virtual bool is_ending() const = 0;  // failed, and somebody sees to it that nobody touches any memory
-  virtual bool has_ended() const = 0;  // failed, and the streams have been let go
-  // Who drives has not come back for so long from a call, which may be the driver's. Told once of an operation.
+  virtual bool is_ending() const = 0;  // failed, and the owner is waiting until no operation uses any memory
+  virtual bool has_ended() const = 0;  // failed, and the streams have been released
+  // The owner has not returned for this long from a call, which may be one of the driver. Called once for an operation.
   virtual void OnHeldUp(Sequence operation, Duration time) = 0;
-  // The operation is past its deadline. To fail.
+  // The operation is past its deadline and must be failed.
   virtual void OnLate(Sequence operation, bool is_held_up) = 0;
   virtual void LetStreamsGo() = 0;
 };
@@ -40,22 +41,25 @@ class WatchedStreams {
 class StreamWatch {
  public:
   static constexpr Duration kLookEvery = std::chrono::milliseconds(500);
-  // Looks that find whoever drives where the last one did, until he is said to be held up; and until he is taken for
-  // one who will not come. A process that was stopped has had its turn by then.
+  // Numbers of consecutive checks that find the owner at the same point. After the first number an owner is reported as
+  // held up; after the second, a late operation is failed instead of the owner. They are large enough for a process
+  // that was stopped to run again.
   static constexpr int kLooksUntilHeldUp = 4;
   static constexpr int kLooksUntilGivenUp = 2;
-  // Likewise, of who works on an operation of the host: on a function of the user's, say, which may be long.
+  // As kLooksUntilHeldUp, for an owner that works on an operation of the host: it may run a function of the user, which
+  // may take long.
   static constexpr int kLooksAtWork = 40;
-  // An owner who can ends a late operation himself.
+  // How long after its deadline the watch leaves an operation to the owner, unless the owner is held up.
   static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
-  // Looks that an owner has after a failure to see to it that nobody touches any memory, and has who is about it: he
-  // may wait for copies that are long, or be held up.
+  // Number of checks after a failure until the watch releases the streams, unless the owner has made sure by then that
+  // no operation uses any memory. The second number applies if the owner has begun to do so: it may wait for long
+  // copies, or be held up.
   static constexpr int kLooksUntilLetGo = 4;
   static constexpr int kLooksWhileEnding = 40;
-  // Looks that find no stream waiting, until the thread sleeps.
+  // The thread sleeps after this many checks that found no waiting stream.
   static constexpr int kLooksUntilAsleep = 20;
 
-  // References outlive it. At most `most_operations` are under way. Throws as std::thread does.
+  // References must outlive this object. `most_operations`: limit of pending operations. Throws as std::thread does.
   StreamWatch(WatchedStreams& watched, const Clock& clock, std::size_t most_operations,
               Duration look_every = kLookEvery);
   ~StreamWatch();
@@ -67,12 +71,12 @@ class StreamWatch {
     bool on_device = false;
     bool stream_waits = false;
   };
-  // The issuer's. Of every operation, since those that streams wait for come after others.
+  // Issuer only. Must be called for every operation, because operations for which streams wait come after others.
   void Issued(Sequence operation, const Issue& issue);
 
  private:
   struct Entry {
-    std::atomic<Sequence> operation{0};  // 0: it is being written
+    std::atomic<Sequence> operation{0};  // 0: being written
     std::atomic<TimePoint> deadline{};
     std::atomic<bool> on_device{false};
   };
@@ -82,31 +86,31 @@ class StreamWatch {
     bool on_device = false;
   };
   std::optional<UnderWay> Find(Sequence operation) const;
-  // Of those under way from `first` to the last that a stream waits for, the one whose deadline comes first.
+  // The operation with the earliest deadline, among the pending ones from `first` to the last for which a stream waits.
   std::optional<UnderWay> FindMostUrgent(Sequence first) const;
   bool SomeStreamWaits() const { return watched_.completed() < last_waited_for_.load(); }
   void Run();
-  bool Rest(TimePoint now);  // false: it is over
-  bool Look(TimePoint now);  // false: there is nothing to do any more
+  bool Rest(TimePoint now);  // false: the watch has been stopped
+  bool Look(TimePoint now);  // false: nothing is left to do
   bool LookAfterFailure();
 
   WatchedStreams& watched_;
   const Clock& clock_;
   const Duration look_every_;
   std::vector<Entry> entries_;
-  std::atomic<Sequence> last_waited_for_{0};  // by a stream
+  std::atomic<Sequence> last_waited_for_{0};  // the last operation for which a stream waits
 
-  // The thread's.
-  Sequence operation_ = 0;  // the first under way at the last look
+  // Used by the thread only.
+  Sequence operation_ = 0;  // the first pending operation at the last check
   std::uint64_t looks_ = 0;
-  int still_ = 0, idle_ = 0, failed_ = 0;  // looks that found it so, one after the other
+  int still_ = 0, idle_ = 0, failed_ = 0;  // numbers of consecutive checks that found this
   TimePoint still_since_{}, next_look_{};
 
   std::atomic<bool> sleeps_{false};
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses all the others
+  std::thread thread_;  // last, because it uses all other members
 };
 
 }  // namespace rondo

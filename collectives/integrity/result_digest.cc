@@ -10,8 +10,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostNamed =
-    16;  // so that the text fits into an abort notice (collectives/communicator/control.h)
+// Limits the text so that it fits into an abort notice (collectives/communicator/control.h).
+constexpr std::size_t kMostNamed = 16;
 
 // "rank 1 0x0000002a, rank 3 0xe3069283, 2 more"
 std::string InWords(std::span<const std::uint32_t> digests, const std::vector<Rank>& ranks) {
@@ -42,7 +42,7 @@ bool HasEqualResults(Collective collective) {
 
 std::optional<Error> FindOddResults(std::span<const std::uint32_t> digests) {
   if (std::adjacent_find(digests.begin(), digests.end(), std::not_equal_to<>()) == digests.end()) return std::nullopt;
-  // What more than half have is also the median.
+  // A value that more than half of the ranks have is also the median.
   std::vector<std::uint32_t> sorted(digests.begin(), digests.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());

@@ -1,5 +1,6 @@
-// Whether all ranks got the same result: each knows the checksum of its own (CRC-32C), and all of them know all after
-// a small all_gather. For what no checksum on a wire can see: memory, processors and programs that differ.
+// Compares the results of a collective on all ranks. Each rank computes the checksum (CRC-32C) of its own result, and a
+// small all_gather gives all ranks all checksums. This finds errors that no checksum on a wire can find: of memory,
+// processors and programs.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@
 
 namespace rondo {
 
-// Whether every rank has the same bytes afterwards.
+// Whether the collective gives every rank the same bytes.
 bool HasEqualResults(Collective collective);
 
-// `digests`: of each rank's result, by rank. Nothing where all are the same; else kCorrupt, alike on every rank. Where
-// more than half of the ranks have one result the others are named, the first of them as the culprit; else nobody knows
-// who is right, and all digests are told. Of many ranks the first 16. The operation is the caller's to add.
+// `digests`: the checksum of each rank's result, by rank. nullopt: all are equal. Otherwise kCorrupt, the same error on
+// every rank. If more than half of the ranks agree, the error names the others, and the first of them is the culprit.
+// Without a majority it lists all checksums, without a culprit. It names at most 16 ranks. The caller must add the
+// operation to the error.
 std::optional<Error> FindOddResults(std::span<const std::uint32_t> digests);
 
 }  // namespace rondo

@@ -16,18 +16,18 @@
 namespace rondo {
 namespace {
 
-// c10d's own: which of its fields there are, and what they mean.
+// c10d's version of the format: defines its fields and their meanings.
 constexpr std::string_view kC10dVersion = "2.10";
 constexpr int kLooksAtClocks = 5;
 
-// Host names, jobs and errors may be no UTF-8.
+// Host names, jobs and errors may contain invalid UTF-8.
 std::string Quoted(std::string_view text) {
   return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string QuotedOrNull(std::string_view text) { return text.empty() ? "null" : Quoted(text); }
 
-// As c10d's dumps name the types of elements.
+// The names of element types in c10d's dumps.
 std::string_view C10dName(DataType type) {
   switch (type) {
     case DataType::kInt8: return "Char";
@@ -49,7 +49,7 @@ struct Sizes {
   std::uint64_t input = 0, output = 0;  // elements
 };
 
-// Of the buffers as c10d sees them: alike on all ranks wherever its own are, so also where a rank's is ignored.
+// Sizes of the buffers in c10d's sense. As there, they are equal on all ranks, also on ranks that ignore a buffer.
 Sizes SizesOf(const Record& record, std::uint64_t world_size) {
   if (record.kind == RecordKind::kSend) return {record.count, 0};
   if (record.kind == RecordKind::kReceive) return {0, record.count};

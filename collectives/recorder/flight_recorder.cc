@@ -100,7 +100,8 @@ void FlightRecorder::MessageEnded(std::uint32_t place, Rank peer, Tag tag, std::
   }
   slot.Open();
   const std::uint64_t ended = std::max({Number(now), slot.Get(kStarted), slot.Get(kCreated)});
-  if (error == nullptr && slot.Get(kStarted) == 0) slot.Set(kStarted, ended);  // there and then, from memory to memory
+  // A message that was copied at once, from memory to memory, has no separate start.
+  if (error == nullptr && slot.Get(kStarted) == 0) slot.Set(kStarted, ended);
   slot.Set(kEnded, ended);
   slot.Set(kWhat, (slot.Get(kWhat) & 0xFFFFFFFF) | Upper(peer));
   slot.Set(kBytesDone, bytes_done);
@@ -162,7 +163,7 @@ std::vector<Record> FlightRecorder::Read() const {
   ReadAll(slots_.get(), capacity(), records);
   if (const MessageRing* const ring = messages_.load(std::memory_order_acquire); ring != nullptr)
     ReadAll(ring->slots.get(), capacity(), records);
-  // A coarse clock gives many the same time, but those of one kind stand in their own order.
+  // A coarse clock gives many records the same time; records of one kind are then ordered by number.
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     if (a.created != b.created) return a.created < b.created;
     const bool a_message = a.kind != RecordKind::kCollective, b_message = b.kind != RecordKind::kCollective;

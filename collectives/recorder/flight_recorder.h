@@ -1,17 +1,19 @@
-// The last operations of one rank on one communicator, kept while they run: what they were, in what state they are, and
-// when that came about.
+// The flight recorder keeps the last operations of one rank on one communicator: what each operation is, its state, and
+// the times of its changes. It is up to date while operations run.
 //
 //   recorder.Issued(call, now);  recorder.Started(sequence, algorithm, now, false);  recorder.Completed(sequence, now);
 //   for (const Record& record : recorder.Read()) ...       // any thread, at any time
 //
-// Collectives and messages have a ring each. A collective's place follows from its sequence; of messages, which end in
-// any order, what is under way is never overwritten, and what has ended is in the order in which it did.
+// Collectives and messages have a ring buffer each. The slot of a collective follows from its sequence number. Messages
+// end in any order: a pending message is never overwritten, and ended messages are overwritten in the order in which
+// they ended.
 //
-// To record an operation is a few stores into memory that is already there: no lock, no allocation, no system call, and
-// no clock but the caller's. Of what runs at once, one cache line is written. Only the memory for messages is taken
-// with the first of them, and the text of a message's error is kept under a lock.
+// Recording an operation is a few stores into existing memory: no lock, no allocation, no system call, and no clock but
+// the caller's. An operation that completes at once writes one cache line. There are two exceptions: the first message
+// allocates the memory for messages, and the text of a message's error is stored under a lock.
 //
-// Thread rule: per method. The issuer and the owner are those of CommunicatorCore: the issuer's stores are seen by the
+// Thread rule: stated for each method. Issuer and owner are those of CommunicatorCore. The owner sees the issuer's
+// stores when the operation is published to it; the issuer sees the owner's when the operation has completed.
 // owner when the operation is published to it, the owner's by the issuer when the operation has completed.
 #pragma once
 
@@ -41,8 +43,8 @@ class FlightRecorder {
   static constexpr std::uint32_t kMostRecords = 1 << 20;
   static constexpr std::uint32_t kNotRecorded = std::numeric_limits<std::uint32_t>::max();
 
-  // Keeps `records` collectives and as many messages, rounded up to a power of two. REQUIRES: records > 0.
-  // kInvalidArgument: more than kMostRecords. kOutOfMemory names the bytes.
+  // Keeps the last `records` collectives and as many messages, rounded up to a power of two. REQUIRES: records > 0.
+  // kInvalidArgument: more than kMostRecords. kOutOfMemory names the number of bytes.
   static Result<std::unique_ptr<FlightRecorder>> Create(std::uint32_t records);
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
@@ -51,19 +53,20 @@ class FlightRecorder {
 
   // ---- collectives ----
 
-  // Whether a collective may be recorded as soon as it is issued: else its place is still that of one under way, and
-  // the owner records it when it starts.
+  // Whether a collective may be recorded when it is issued. If not, a pending collective still uses its slot, and the
+  // owner must record the new one when it starts.
   bool HasRoomFor(Sequence sequence, Sequence completed) const { return sequence - completed <= capacity(); }
-  // Issuer, or owner. REQUIRES: HasRoomFor.
+  // Issuer or owner. REQUIRES: HasRoomFor.
   void Issued(const CollectiveCall& call, TimePoint now) { Write(call, RecordState::kScheduled, now, TimePoint{}, 0); }
-  // Issuer that is the owner: one that was issued, started and completed in one go. `now` may be coarse.
+  // Issuer that is also the owner: records a collective that was issued, started and completed in one call. `now` may
+  // be from a coarse clock.
   void RanAtOnce(const CollectiveCall& call, TimePoint now) {
     Write(call, RecordState::kCompleted, now, now, kCoarseFlag);
   }
 
-  // The owner's, of one that is under way.
+  // Owner only, for a pending collective.
   bool Has(Sequence sequence) const { return SlotOf(sequence).Get(kNumber) == sequence; }
-  // `coarse`: nobody has looked at the clock for a while. REQUIRES: Has(sequence).
+  // `coarse`: `now` may be older than the start, because the clock was not read. REQUIRES: Has(sequence).
   void Started(Sequence sequence, Algorithm algorithm, TimePoint now, bool coarse) {
     RecordSlot& slot = SlotOf(sequence);
     const std::uint64_t how = slot.Get(kHow) & ~(kStateMask | kAlgorithmMask);
@@ -72,7 +75,7 @@ class FlightRecorder {
     slot.Set(kHow, how | Byte(RecordState::kStarted) | Byte(algorithm) << 8 | (coarse ? kCoarseFlag : 0));
     slot.Close();
   }
-  // Somebody has looked by now, and it had just started.
+  // Corrects the start time of a collective that had just started when the clock was read.
   void Measured(Sequence sequence, TimePoint now) {
     RecordSlot& slot = SlotOf(sequence);
     slot.Open();
@@ -81,37 +84,37 @@ class FlightRecorder {
     slot.Close();
   }
   void Completed(Sequence sequence, TimePoint now) { End(SlotOf(sequence), RecordState::kCompleted, now); }
-  // Does nothing where it was not recorded.
+  // Does nothing if the collective was not recorded.
   void Failed(Sequence sequence, TimePoint now, const std::optional<RecordedPlace>& place);
 
   // ---- messages ----
 
-  // Any thread, one at a time (under the lock by which messages are submitted). Gives the place, for the methods below;
-  // kNotRecorded where more are under way than there are places.
+  // Any thread, one at a time (under the lock with which messages are submitted). Returns the slot for the methods
+  // below; kNotRecorded: all slots are used by pending messages.
   std::uint32_t MessageIssued(const MessageCall& call, TimePoint now);
-  // The owner's; of kNotRecorded they do nothing.
+  // Owner only. These do nothing for kNotRecorded.
   void MessageStarted(std::uint32_t place, Rank peer, Tag tag, TimePoint now);
-  // A null error: success.
+  // `error`: null for success.
   void MessageEnded(std::uint32_t place, Rank peer, Tag tag, std::uint64_t bytes_done, std::uint64_t bytes_due,
                     const Error* error, TimePoint now);
 
   // ---- any thread ----
 
-  // In the order in which they were issued. What is written at this moment may be left out.
+  // All records, in the order of issue. A record that is being written at this moment may be missing.
   std::vector<Record> Read() const;
-  // Of messages that failed, by number, why; the latest few.
+  // The errors of the latest failed messages, by number of the message.
   std::vector<std::pair<std::uint64_t, std::string>> MessageErrors() const;
 
  private:
-  // The words of a slot. Those up to kHow are in its first cache line.
+  // The words of a slot. Those up to kHow are in the slot's first cache line.
   enum Word : std::size_t {
-    kNumber,   // 0: nothing
-    kCreated,  // nanoseconds of the monotonic clock, this one and the next two
+    kNumber,   // 0: empty
+    kCreated,  // in nanoseconds of the monotonic clock, as the next two
     kStarted,
     kEnded,
     kCount,
-    kWhat,  // from the lowest byte: kind, collective, operation, type; then 32 bits of root or peer
-    kHow,   // state, algorithm, flags, nothing; then 32 bits of timeout_ms
+    kWhat,  // from the lowest byte: kind, collective, operation, type; then root or peer (32 bits)
+    kHow,   // from the lowest byte: state, algorithm, flags, unused; then timeout_ms (32 bits)
     kInputElements,
     kOutputElements,
     kBytesDone,
@@ -123,12 +126,12 @@ class FlightRecorder {
                                  kCoarseFlag = 1 << 19, kPlaceFlag = 1 << 20;
   static constexpr std::size_t kMostErrors = 64;
 
-  // Made with the first message.
+  // Made when the first message is recorded.
   struct MessageRing {
     std::unique_ptr<RecordSlot[]> slots;
-    std::unique_ptr<std::uint32_t[]> free;   // a queue of places; the one that has been free for longest comes next
-    std::uint64_t taken = 0;                 // from the queue, in all: the issuer's
-    std::atomic<std::uint64_t> returned{0};  // to the queue, in all: the owner's; publishes its entries to the issuer
+    std::unique_ptr<std::uint32_t[]> free;   // a queue of free slots: the one that has been free for longest is next
+    std::uint64_t taken = 0;                 // number of slots ever taken from the queue; used by the issuer
+    std::atomic<std::uint64_t> returned{0};  // number ever returned to it by the owner; publishes its entries
   };
 
   explicit FlightRecorder(std::size_t capacity) : mask_(capacity - 1) {}
@@ -161,7 +164,7 @@ class FlightRecorder {
     slot.Set(kHow, Byte(state) | Byte(call.algorithm) << 8 | flags | (call.varying ? kVaryingFlag : 0) |
                        (call.wide_partials ? kWideFlag : 0) | (call.in_place ? kInPlaceFlag : 0) |
                        Milliseconds(call.timeout) << 32);
-    if (call.varying) [[unlikely]] {  // else they follow from count and world
+    if (call.varying) [[unlikely]] {  // otherwise they follow from count and world size
       slot.Set(kInputElements, call.input_elements);
       slot.Set(kOutputElements, call.output_elements);
     }
@@ -180,11 +183,11 @@ class FlightRecorder {
   static void ReadAll(const RecordSlot* slots, std::size_t count, std::vector<Record>& records);
 
   const std::size_t mask_;
-  std::unique_ptr<RecordSlot[]> slots_;  // of collectives, by sequence
-  std::uint64_t messages_issued_ = 0;    // the issuer's
+  std::unique_ptr<RecordSlot[]> slots_;  // of collectives, by sequence number
+  std::uint64_t messages_issued_ = 0;    // used by the issuer
   std::unique_ptr<MessageRing> message_ring_;
-  std::atomic<MessageRing*> messages_{nullptr};  // the same, for owner and readers
-  mutable std::mutex errors_mutex_;              // a leaf; guards errors_
+  std::atomic<MessageRing*> messages_{nullptr};  // message_ring_.get(), for owner and readers
+  mutable std::mutex errors_mutex_;              // guards errors_; no other lock is taken while it is held
   std::deque<std::pair<std::uint64_t, std::string>> errors_;
 };
 

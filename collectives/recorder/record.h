@@ -1,4 +1,4 @@
-// One operation as the flight recorder keeps it: what was asked for, how far it has come, and when. Values.
+// One operation as the flight recorder keeps it: the request, its progress, and its times. Values.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ namespace rondo {
 enum class RecordKind : std::uint8_t { kCollective, kSend, kReceive };
 
 enum class RecordState : std::uint8_t {
-  kScheduled,  // issued: waits for earlier operations; of messages, for the other rank
-  kStarted,    // its bytes move, or are waited for
+  kScheduled,  // issued: waits for earlier operations, or a message for its peer
+  kStarted,    // bytes move, or are waited for
   kCompleted,
   kFailed,
 };
-// c10d's words "scheduled", "started" and "completed"; and "failed", which c10d has not.
+// c10d's words "scheduled", "started" and "completed"; and "failed", which c10d does not have.
 std::string_view Name(RecordState state);
 
-// What is known of a collective when it is issued.
+// The properties of a collective that are known when it is issued.
 struct CollectiveCall {
   Sequence sequence = 0;
   Collective collective = Collective::kBarrier;
   Algorithm algorithm = Algorithm::kDissemination;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kUint8;  // of the user's elements
-  bool wide_partials = false;        // they travel in float32
+  bool wide_partials = false;        // elements travel in float32
   bool varying = false;
   bool in_place = false;
   Rank root = 0;
@@ -42,19 +42,19 @@ struct CollectiveCall {
   Duration timeout{};
 };
 
-// The same of a send or receive.
+// The properties of a send or receive that are known when it is issued.
 struct MessageCall {
   bool sends = false;
   Rank peer = kAnyRank;
   Tag tag = kAnyTag;
   DataType type = DataType::kUint8;
-  std::uint64_t count = 0;  // elements; of a receive, the room
+  std::uint64_t count = 0;  // elements; for a receive the capacity of its buffer
   Duration timeout{};
 };
 
-// How far a step, or a message, had come when it failed.
+// How far a step or a message had progressed when it failed.
 struct RecordedPlace {
-  std::uint32_t step = 0;  // of a collective
+  std::uint32_t step = 0;  // for collectives
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_due = 0;
 };
@@ -62,7 +62,7 @@ struct RecordedPlace {
 struct Record {
   RecordKind kind = RecordKind::kCollective;
   RecordState state = RecordState::kScheduled;
-  std::uint64_t number = 0;  // of a collective its sequence; messages are counted for themselves, from 1
+  std::uint64_t number = 0;  // of a collective: its sequence number; messages are counted separately, from 1
   Collective collective = Collective::kBarrier;
   Algorithm algorithm = Algorithm::kDissemination;
   ReduceOp op = ReduceOp::kSum;
@@ -70,18 +70,18 @@ struct Record {
   bool wide_partials = false;
   bool varying = false;
   bool in_place = false;
-  // It ran at once, in a few microseconds at most, and nobody looked at the clock: its three times are one, taken at
-  // its end from a coarse clock, which is up to Clock::kCoarse behind.
+  // The operation ran at once, in a few microseconds at most, and the clock was not read. Its three times are the same:
+  // a coarse clock's at its end, which may be Clock::kCoarse late.
   bool coarse = false;
-  Rank peer = kNoRank;  // the root of a collective; of a message the other rank, as soon as it is known
+  Rank peer = kNoRank;  // root of a collective; peer of a message, once it is known
   Tag tag = kAnyTag;
   std::uint64_t count = 0;
-  std::uint64_t input_elements = 0;  // these two where `varying`
+  std::uint64_t input_elements = 0;  // this and the next: only if `varying`
   std::uint64_t output_elements = 0;
   std::uint32_t timeout_ms = 0;
-  TimePoint created{};  // from a coarse clock too, where the timeout is not short
-  TimePoint started{};  // TimePoint{}: not yet, or never
-  TimePoint ended{};    // likewise
+  TimePoint created{};  // may also be from a coarse clock, if the timeout is long
+  TimePoint started{};  // TimePoint{}: not started
+  TimePoint ended{};    // TimePoint{}: not ended
   std::optional<RecordedPlace> place;
 };
 
