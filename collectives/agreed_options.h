@@ -16,7 +16,7 @@ namespace rondo {
 
 enum class OptionScope : std::uint8_t {
   kEqual,     // equal on all ranks: it decides which bytes go where, or which algorithm is chosen
-  kOwn,       // may differ: other ranks see a difference only in time, memory or messages
+  kOwn,       // may differ: it changes only time, memory and the text of errors and logs
   kAssigned,  // Connect fills it in, or the rendezvous compares it separately
 };
 

@@ -407,6 +407,7 @@ class Communicator {
     Tag tag_or_any = kAnyTag;
   };
   Result<Message> SendRecv(const Outgoing& out, const Incoming& in, DataType type, const MessageOptions& options = {});
+
   // Collective. Registers an operation and returns its handle, which is the same on all ranks. Every rank must define
   // the same operations in the same order. kMismatch: names or commutativity differ; the error names both, on every
   // rank, and the communicator stays usable. kResource: more than kMaxUserOps. The operation lives as long as the

@@ -124,8 +124,9 @@ class CommunicatorCore final : public FailureListener,
   // `table`: the requests of all ranks.
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
-  // FailureListener
-  void OnFailing() override { device_.EndGraphs(); }  // a queue made just now: see OperationProgress::EndAfterFailure
+  // FailureListener. If the device queue is being made at this moment, OperationProgress::EndAfterFailure ends its
+  // graphs.
+  void OnFailing() override { device_.EndGraphs(); }
   void OnFailed() override { WakeOwner(); }
 
   // FailureDetectorListener. Called by the owner. Adopts the parent's failure; while this group is new, it first polls

@@ -42,7 +42,7 @@ struct ConnectOptions {
   std::shared_ptr<Store> store = nullptr;
   // The communicator may use `store` during its whole life. When a rank closes, a thread of its own writes the rank's
   // goodbye to the store. Ranks that were never connected to it read the goodbye there
-  // (collectives/communicator/kept_goodbyes.h). The same holds for a store that `rendezvous` names, if it outlives the
+  // (collectives/communicator/kept_goodbyes.h). A store that `rendezvous` names is always used so if it outlives the
   // ranks: rondo run's, or an external one.
   bool keeps_store = true;
   std::optional<Rank> rank = {};       // nullopt: from the URL or environment, else by order of arrival
@@ -108,8 +108,10 @@ Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment)
 // Meets the other ranks within options.timeout and returns this rank's communicator. The store is closed afterwards
 // unless the communicator is to be rebuildable. A rank that serves the store does so until the other ranks have met,
 // too.
+//
 // If one rank cannot take part (an address that it does not have, no free descriptor, no free port of its range), the
 // rendezvous fails on all ranks, with that rank's name and reason. The next attempt must use another generation.
+//
 // kAuth: this process and a peer, or the store, do not have the same token, or one of them has none, or they could not
 // prove by TLS that they belong to one job. Other errors: those of ParseInitMethod, FindTls, ReadProfile,
 // TlsContext::Make, OpenStore, Join, MakeTcpTransport and Communicator::Create, and for joiners those of

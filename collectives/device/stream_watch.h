@@ -41,13 +41,13 @@ class WatchedStreams {
 class StreamWatch {
  public:
   static constexpr Duration kLookEvery = std::chrono::milliseconds(500);
-  // Numbers of consecutive checks that find the owner at the same point. After the first number an owner is reported as
-  // held up; after the second, a late operation is failed instead of the owner. They are large enough for a process
-  // that was stopped to run again.
+  // Numbers of consecutive checks that find the owner at the same point. After kLooksUntilHeldUp the owner is reported
+  // as held up; after kLooksUntilGivenUp the watch fails an operation that is late. If the whole process was stopped,
+  // its owner has run again by then.
   static constexpr int kLooksUntilHeldUp = 4;
   static constexpr int kLooksUntilGivenUp = 2;
-  // As kLooksUntilHeldUp, for an owner that works on an operation of the host: it may run a function of the user, which
-  // may take long.
+  // If the owner works on an operation of the host, the watch waits for this many checks before it does either: the
+  // owner may be in a function of the user, which may take long.
   static constexpr int kLooksAtWork = 40;
   // How long after its deadline the watch leaves an operation to the owner, unless the owner is held up.
   static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
