@@ -23,7 +23,7 @@ struct FreeMac {
 
 const unsigned char* Raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 
-// False where OpenSSL has no such function (a configuration may forbid it), or no memory.
+// Returns false if OpenSSL does not offer HMAC-SHA256 (a configuration may forbid it) or has no memory.
 bool HmacSha256(Bytes key, std::string_view label, std::initializer_list<Bytes> parts, TokenProof& out) {
   const std::unique_ptr<EVP_MAC, FreeMac> mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   const std::unique_ptr<EVP_MAC_CTX, FreeMac> context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);

@@ -1,11 +1,11 @@
-// The job's token: a secret that all processes of a job know, and the proof of knowing it. Whoever cannot prove it is
-// neither a peer nor a client of the store (docs/SECURITY.md).
+// The job's token and the proof of knowing it. The token is a secret that all processes of a job share. A process that
+// cannot prove the token is accepted neither as a peer nor as a client of the store (docs/SECURITY.md).
 //
-// A proof is an HMAC-SHA256 (RFC 2104) over what is proved, by OpenSSL. The secret itself never leaves the process. Who
-// hears a proof can try guesses at a secret that people thought up, but not at 32 random bytes: MakeTokenText draws
-// them.
+// A proof is an HMAC-SHA256 (RFC 2104) over the bytes that it vouches for, computed by OpenSSL. The secret itself never
+// leaves the process. An eavesdropper on a proof can test guesses at a secret that a person invented, but cannot guess
+// 32 random bytes. MakeTokenText draws such bytes.
 //
-// Thread rule: values; a JobToken is constant, any thread, as its RandomSource must be.
+// Thread rule: values. A JobToken is constant and may be used on any thread; its RandomSource must allow the same.
 #pragma once
 
 #include <array>
@@ -25,47 +25,50 @@ inline constexpr std::size_t kMaxTokenBytes = 1024;
 inline constexpr std::size_t kNonceBytes = 16;
 inline constexpr std::size_t kProofBytes = 32;
 
-// A number that is used once, so that what was heard of one handshake is worth nothing in another one.
+// A random number that is used once. An eavesdropper on one handshake therefore cannot replay its messages in another
+// one.
 using Nonce = std::array<std::byte, kNonceBytes>;
 using TokenProof = std::array<std::byte, kProofBytes>;
 using DerivedKey = std::array<std::byte, kProofBytes>;
 
-// Fills the bytes with what nobody can foretell; false where there is nothing to draw from.
+// Fills the bytes with unpredictable values. Returns false if no random bytes are available.
 using RandomSource = std::function<bool(MutableBytes)>;
-// The operating system's, by way of OpenSSL.
+// The operating system's random source, through OpenSSL.
 bool SystemRandom(MutableBytes bytes);
 
-// 32 random bytes in hexadecimal: a token. kResource: the source is dry.
+// Draws a token: 32 random bytes in hexadecimal. kResource: no random bytes are available.
 Result<std::string> MakeTokenText(const RandomSource& random = SystemRandom);
 
 class JobToken {
  public:
-  // kInvalidArgument if `text` is empty, longer than kMaxTokenBytes or has a byte that is no printable ASCII character;
-  // the message names `what` ("variable RONDO_TOKEN") and never the text. kUnsupported: OpenSSL has no HMAC-SHA256.
+  // kInvalidArgument: `text` is empty, is longer than kMaxTokenBytes, or has a byte that is not printable ASCII or is a
+  // blank; the message names `what` ("variable RONDO_TOKEN") and never the text. kUnsupported: OpenSSL has no
+  // HMAC-SHA256.
   static Result<std::shared_ptr<const JobToken>> Make(std::string_view text, std::string_view what,
                                                       RandomSource random = SystemRandom);
   ~JobToken();
   JobToken(const JobToken&) = delete;
   JobToken& operator=(const JobToken&) = delete;
 
-  // Equal for equal `label` and `parts`, each part taken with its length, so that no two lists of parts are alike.
+  // Gives the same proof for equal `label` and `parts`. The length of each part is included, so different lists of
+  // parts never give the same input to the HMAC.
   TokenProof Prove(std::string_view label, std::initializer_list<Bytes> parts) const;
-  // Takes the same time whatever `claimed` is.
+  // Whether `claimed` is the proof that Prove gives. Takes the same time for every `claimed` of the right size.
   bool Proves(Bytes claimed, std::string_view label, std::initializer_list<Bytes> parts) const;
 
-  // 16 hexadecimal digits that equal tokens have in common and others, but for one in 2^64, do not: for people, and for
-  // records that ranks compare. Of a random token it tells nothing else.
+  // 16 hexadecimal digits for people, and for records that ranks compare. Equal tokens give equal digits; different
+  // tokens give equal digits with a probability of 2^-64. The digits reveal nothing else about a random token.
   std::string Fingerprint() const;
-  // A key for another use of the same secret. Who has it knows neither the token nor the keys of other labels.
+  // A key for another use of the same secret. Its owner can compute neither the token nor the keys of other labels.
   DerivedKey Derive(std::string_view label) const;
 
-  // kResource: the source is dry.
+  // kResource: no random bytes are available.
   Result<Nonce> DrawNonce() const;
 
  private:
   JobToken(const DerivedKey& key, RandomSource random) : key_(key), random_(std::move(random)) {}
 
-  DerivedKey key_;  // made from the text, which is not kept; wiped at the end
+  DerivedKey key_;  // derived from the text, which is not kept; wiped by the destructor
   const RandomSource random_;
 };
 

@@ -1,8 +1,9 @@
-// A clock of the time for which this process ran: a process that is stopped (Ctrl-Z, SIGSTOP) sees no time pass.
+// A clock that counts only the time during which this process ran. It does not advance while the process is stopped
+// (Ctrl-Z, SIGSTOP).
 //
-// What waits by it for others, with a deadline that is a point on it, does not find the deadline passed only because
-// all were stopped. The kernel has no such clock, so a thread looks at the time again and again, and a gap between two
-// looks is time in which nothing ran.
+// If a wait for other processes has its deadline on this clock, stopping all processes does not make the deadline pass.
+// The kernel has no such clock. So a thread reads the machine's clock periodically, and treats a long gap between two
+// readings as time in which the process was stopped.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace rondo {
 class AwakeClock final : public Clock {
  public:
   static constexpr Duration kTick = std::chrono::milliseconds(100);
-  // A gap of up to this much is time that passed: threads wait for a core.
+  // A gap up to this length still counts as time that passed, because threads may have to wait for a core.
   static constexpr Duration kGap = std::chrono::milliseconds(300);
 
   explicit AwakeClock(std::shared_ptr<const Clock> machine) : machine_(std::move(machine)) {}
@@ -33,7 +34,7 @@ class AwakeClock final : public Clock {
   }
   Duration WallNow() const override { return machine_->WallNow(); }
 
-  // To be called every kTick, from the first call on.
+  // Must be called every kTick after the first call.
   void Tick() {
     const std::lock_guard lock(mutex_);
     const TimePoint now = machine_->Now();
@@ -41,7 +42,7 @@ class AwakeClock final : public Clock {
     ticked_at_ = now;
     ticks_ = true;
   }
-  // No more calls of Tick: from here on it goes like the machine's.
+  // Ends the calls of Tick. From then on this clock advances with the machine's clock.
   void EndTicks() {
     Tick();
     const std::lock_guard lock(mutex_);
@@ -56,7 +57,7 @@ class AwakeClock final : public Clock {
   Duration stopped_for_ = Duration::zero();
 };
 
-// The thread that ticks, as long as this lives. Its maker throws what std::thread throws.
+// Owns the thread that calls Tick, until destruction. The constructor throws what std::thread throws.
 class AwakeClockTicker {
  public:
   explicit AwakeClockTicker(std::shared_ptr<AwakeClock> clock) : clock_(std::move(clock)) {

@@ -1,6 +1,6 @@
-// Little-endian fields in a string of bytes: what every record, address, greeting and control message that leaves the
-// process is written with (docs/WIRE.md). A text is its length, in as many bits as the caller names, and its bytes.
-// Values without threads or I/O.
+// Little-endian fields in a string of bytes: the encoding of every record, address, handshake and control message that
+// leaves the process (docs/WIRE.md). A text is encoded as its length, then its bytes. The caller chooses the number of
+// bits of the length. Values without threads or I/O.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@
 
 namespace rondo {
 
-// Fields in the order in which they are written, with nothing between them.
+// Appends fields in the order of the calls, without padding.
 class ByteWriter {
  public:
   template <std::unsigned_integral T>
@@ -25,13 +25,13 @@ class ByteWriter {
     StoreLittle(bytes, value);
     return Raw(Bytes(bytes));
   }
-  // REQUIRES: a size that Length can count.
+  // REQUIRES: Length can represent the size of `text`.
   template <std::unsigned_integral Length = std::uint32_t>
   ByteWriter& Text(std::string_view text) {
     RONDO_CHECK(text.size() <= std::numeric_limits<Length>::max(), "a text of {} bytes", text.size());
     return Number(static_cast<Length>(text.size())).Raw(text);
   }
-  // Without a length.
+  // Appends the bytes without a length.
   ByteWriter& Raw(std::string_view bytes) {
     out_.append(bytes);
     return *this;
@@ -46,9 +46,9 @@ class ByteWriter {
   std::string out_;
 };
 
-// Reads what a ByteWriter wrote, from whoever sent it. A field that runs past the end, or a text longer than allowed,
-// makes ok() false for good; everything read from then on is zero or empty. Never allocates. The bytes outlive the
-// reader and its texts.
+// Reads what a ByteWriter wrote; the bytes may come from any sender and need not be valid. If a field runs past the
+// end, or a text is longer than allowed, ok() stays false from then on, and every later read gives zero or an empty
+// text. Never allocates. The bytes must outlive the reader and the texts that it returned.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -65,7 +65,7 @@ class ByteReader {
     if (size > max_bytes) ok_ = false;
     return Raw(size);
   }
-  // The next bytes, without a length.
+  // Returns the next bytes; no length precedes them.
   std::string_view Raw(std::size_t bytes) {
     if (!ok_ || bytes > rest_.size()) {
       ok_ = false;
@@ -77,7 +77,7 @@ class ByteReader {
   }
 
   bool ok() const { return ok_; }
-  // Everything was read, and nothing was wrong.
+  // Whether all bytes were read without an error.
   bool AtEnd() const { return ok_ && rest_.empty(); }
   std::size_t remaining() const { return ok_ ? rest_.size() : 0; }
 

@@ -15,7 +15,7 @@ namespace rondo {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// The unit to which lanes, slots and large chunks are aligned: a cache line.
+// The alignment of lanes, slots and large chunks: a cache line.
 inline constexpr std::size_t kLineBytes = 64;
 
 constexpr std::uint64_t DivCeil(std::uint64_t value, std::uint64_t by) { return value / by + (value % by != 0); }

@@ -10,17 +10,17 @@
 namespace rondo {
 namespace {
 
-// A limit of version 1 that means none: its largest is just below 2^63, rounded to pages.
+// Version 1 expresses "no limit" as its largest value: just below 2^63, rounded to pages.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
-// Where a process is in one hierarchy.
+// The group of a process in one hierarchy.
 struct Membership {
   bool version_2 = false;
-  std::string controllers;  // "cpu,cpuacct"; "" of version 2
-  std::string path;         // of its group below the hierarchy's root
+  std::string controllers;  // "cpu,cpuacct"; "" in version 2
+  std::string path;         // the group's path below the hierarchy's root
 };
 
-// Where a hierarchy is mounted, and which of its groups stands at the mount point.
+// The folder where a hierarchy is mounted, and the group that is visible at that folder.
 struct Mount {
   std::string group;
   std::string folder;
@@ -53,8 +53,8 @@ std::string Unescaped(std::string_view text) {
   return plain;
 }
 
-// The process's group in the hierarchy of `controller`. Version 1 holds a controller that both versions could hold:
-// /proc lists it there only if it is in use there.
+// The process's group in the hierarchy of `controller`. If a controller could belong to either version, version 1 wins:
+// /proc lists it under version 1 only if it is in use there.
 std::optional<Membership> FindMembership(const std::string& controller, const std::string& root, pid_t pid) {
   std::ifstream lines(root + "/proc/" + (pid == 0 ? "self" : std::to_string(pid)) + "/cgroup");
   std::optional<Membership> version_2;
@@ -86,7 +86,7 @@ std::vector<Mount> FindMounts(bool version_2, const std::string& controller, con
   return mounts;
 }
 
-// Where hierarchies usually are, for a /proc that does not say.
+// The usual mount of a hierarchy, in case /proc does not list any.
 Mount UsualMount(const Membership& membership, const std::string& controller, const std::string& root) {
   const std::string groups = "/sys/fs/cgroup";
   if (membership.version_2) return {"/", groups};
@@ -94,13 +94,14 @@ Mount UsualMount(const Membership& membership, const std::string& controller, co
   return {"/", Exists(root + together) ? together : groups + "/" + controller};
 }
 
-// The group's path below the mount point, "" for the group there; nullopt: it is not below it.
+// The group's path below the mount point; "" for the group at the mount point; nullopt: the group is not below the
+// mount point.
 std::optional<std::string> PathBelow(const Mount& mount, const std::string& path) {
   const std::string top = mount.group == "/" ? "" : mount.group;
   if (!path.starts_with(top) || (path.size() > top.size() && path[top.size()] != '/')) return std::nullopt;
   std::string below = path.substr(top.size());
   if (below == "/") below.clear();
-  // Seen from a cgroup namespace, a process outside of it is in /../...
+  // Within a cgroup namespace, the kernel shows a process outside of it at /../...
   if (below.find("/..") != std::string::npos) return std::nullopt;
   return below;
 }
@@ -112,7 +113,7 @@ void ForEachPair(const std::string& path, const Take& take) {
   for (std::string name; file >> name >> value;) take(name, value);
 }
 
-// Absent: no such file, or no number ("max").
+// Absent: there is no such file, or it does not hold a number ("max").
 std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -141,7 +142,7 @@ std::vector<std::string> CgroupFolders(const std::string& controller, const std:
   const auto holds = [&](const Mount& mount) { return PathBelow(mount, membership->path).has_value(); };
   const auto found = std::find_if(mounts.begin(), mounts.end(), holds);
   const Mount& mount = found == mounts.end() ? mounts.front() : *found;
-  // A process's own path may mean nothing in a container, but the groups around it are there.
+  // A container may not see the folder of a process's own group, but it sees the groups around that group.
   std::string path = PathBelow(mount, membership->path).value_or("");
   while (true) {
     if (Exists(root + mount.folder + path)) folders.push_back(mount.folder + path);
@@ -164,7 +165,7 @@ std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& folder, const st
   MemoryCgroup group{.folder = folder, .limit_bytes = {}, .usage_bytes = *usage};
   group.limit_bytes = ReadNumber(files + (version_2 ? "max" : "limit_in_bytes"));
   if (group.limit_bytes >= kNoLimit) group.limit_bytes.reset();
-  // Of version 1, "total_" includes the groups below, as the usage does; version 2 always includes them.
+  // In version 1 the names with "total_" include the groups below, as the usage does. Version 2 always includes them.
   const std::string prefix = version_2 ? "" : "total_";
   ForEachPair(files + "stat", [&](const std::string& name, std::uint64_t value) {
     if (name == prefix + "active_file" || name == prefix + "inactive_file") group.reclaimable_bytes += value;
@@ -181,7 +182,7 @@ std::optional<std::uint64_t> MachineOomKills(const std::string& root) {
 std::vector<MemoryCgroup> MemoryCgroups(const std::string& root, pid_t pid) {
   std::vector<MemoryCgroup> groups;
   for (const std::string& folder : CgroupFolders("memory", root, pid)) {
-    // Before kernel 5.11 a group of version 1 could be told not to count the groups below it.
+    // Before kernel 5.11 a group of version 1 could be configured not to count the groups below it.
     if (!groups.empty() && ReadNumber(root + folder + "/memory.use_hierarchy") == std::uint64_t{0}) break;
     if (auto group = ReadMemoryCgroup(folder, root)) groups.push_back(*std::move(group));
   }

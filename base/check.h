@@ -1,5 +1,5 @@
-// RONDO_CHECK: a broken invariant ends the process with its place and a message. For mistakes of the programmer, in
-// every build; what the world can do to us is an Error instead.
+// RONDO_CHECK: if an invariant is broken, ends the process with file, line and a message, in every build. It is for
+// programming mistakes; failures that users, peers or the system can cause are Errors instead.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
-// Time as a value that is handed in. Nothing outside base/ reads a clock or sleeps by itself, so that tests and the
-// simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
+// A clock that the caller hands in. Code outside base/ neither reads a system clock nor sleeps by itself, so tests and
+// the simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,13 @@ namespace rondo {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-// now + by; the end of time where that would lie beyond it.
+// now + by, or the largest TimePoint if the sum would exceed it.
 constexpr TimePoint Later(TimePoint now, Duration by) {
   return by > TimePoint::max() - now ? TimePoint::max() : now + by;
 }
 
-// So much of the time until `deadline` as a wait of the standard library may be given, which adds it to its own clock.
-// Whoever waits looks again after it.
+// The time until `deadline`, at least 0 and at most an hour. Waits of the standard library add their timeout to the
+// current time, which could overflow. The caller must check the deadline again after the wait.
 constexpr Duration AtMostAnHour(TimePoint deadline, TimePoint now) {
   constexpr Duration kLongest = std::chrono::hours(1);
   if (deadline <= now) return Duration(0);
@@ -30,11 +30,11 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint Now() const = 0;
-  // At most kCoarse behind Now, for less: what deadlines far away are counted from.
+  // A cheaper clock, at most kCoarse behind Now. For counting deadlines that are far away.
   virtual TimePoint CoarseNow() const { return Now(); }
   static constexpr Duration kCoarse = std::chrono::milliseconds(20);
-  // Time since 1970-01-01 UTC: for people, and for laying side by side what several machines recorded. It may be set,
-  // so nothing is ever waited for by it. Virtual time is its own.
+  // Time since 1970-01-01 UTC, for people and for comparing the records of several machines. It may jump when somebody
+  // sets it, so no deadline may depend on it. On a virtual clock this is virtual time.
   virtual Duration WallNow() const { return Now().time_since_epoch(); }
 };
 
@@ -44,13 +44,13 @@ class SteadyClock final : public Clock {
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   TimePoint CoarseNow() const override {
     timespec now{};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // of the last timer tick; 10 ms behind at most
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // the time of the last timer tick, at most 10 ms behind
     return TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
   }
   Duration WallNow() const override { return std::chrono::system_clock::now().time_since_epoch(); }
 };
 
-// A clock that stands still until somebody moves it.
+// A clock that changes only by Advance and AdvanceTo.
 class ManualClock final : public Clock {
  public:
   TimePoint Now() const override { return TimePoint(Duration(now_ns_.load(std::memory_order_acquire))); }
@@ -58,7 +58,7 @@ class ManualClock final : public Clock {
   void AdvanceTo(TimePoint to) { now_ns_.store(to.time_since_epoch().count(), std::memory_order_release); }
 
  private:
-  std::atomic<std::int64_t> now_ns_{1'000'000'000};  // not 0, so that a forgotten TimePoint{} is in the past
+  std::atomic<std::int64_t> now_ns_{1'000'000'000};  // not 0, so that a default TimePoint{} is in the past
 };
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// CRC-32C (Castagnoli; RFC 3720, appendix B.4): what frames on a wire and records in a file are checked by. By ISA-L,
-// which takes the instructions that the processor has.
+// CRC-32C (Castagnoli; RFC 3720, appendix B.4), which protects frames on a wire and records in a file. ISA-L computes
+// it with the best instructions of the processor.
 //
-// Any damage of up to 32 neighbouring bits is found, and any three flipped bits in what we put under one checksum; of
-// other damage one part in 2^32 is not. It is no protection against somebody who means harm.
+// It detects every error burst of up to 32 bits, and any three flipped bits in data of the sizes that one checksum
+// covers here. It misses one in 2^32 of all other errors. It does not protect against deliberate changes.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace rondo {
 
-// Of `bytes` behind others whose checksum is `before`: Crc32c(b, Crc32c(a)) is that of a and b together. That of
-// nothing is 0.
+// The checksum of `bytes` appended to data with the checksum `before`: Crc32c(b, Crc32c(a)) is the checksum of a
+// followed by b. The checksum of no bytes is 0.
 std::uint32_t Crc32c(Bytes bytes, std::uint32_t before = 0);
 inline std::uint32_t Crc32c(std::string_view text) { return Crc32c(AsBytes(text)); }
 

@@ -1,4 +1,5 @@
-// Signals belong to the application's threads: those that Rondo makes, or has a library make, do not hear them.
+// Signals belong to the application's threads. Threads that Rondo starts, or makes a library start, have signals
+// blocked.
 #pragma once
 
 #include <pthread.h>
@@ -8,8 +9,9 @@
 
 namespace rondo {
 
-// While it lives the thread that made it hears no signals, and a thread that it makes meanwhile never does. What a
-// thread brings upon itself (SIGSEGV and its like) and a profiler's SIGPROF still reach it.
+// Blocks signals in the current thread until destruction. A thread that is created meanwhile inherits the mask and
+// keeps signals blocked. Signals that a thread causes itself (SIGSEGV and the like) and a profiler's SIGPROF stay
+// unblocked.
 class DeafToSignals {
  public:
   DeafToSignals() {

@@ -1,4 +1,4 @@
-// The types of elements.
+// The element types.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// The numbers go over the wire (docs/WIRE.md): append, never renumber.
+// The numbers are part of the wire protocol (docs/WIRE.md): append only, never renumber.
 enum class DataType : std::uint8_t {
   kInt8 = 1,
   kUint8,
@@ -21,7 +21,7 @@ enum class DataType : std::uint8_t {
   kBfloat16,  // the upper half of a binary32
   kFloat32,
   kFloat64,
-  kBool,  // one byte; 0 is false, everything else true; results are 0 or 1
+  kBool,  // one byte; 0 is false, any other value is true; results are 0 or 1
 };
 
 inline constexpr std::array kAllDataTypes{
@@ -30,8 +30,8 @@ inline constexpr std::array kAllDataTypes{
     DataType::kFloat32, DataType::kFloat64, DataType::kBool,
 };
 
-// A signed integer of 16 bytes, in which averages of 64-bit integers travel. No user has it: it is in no list, and no
-// name gives it.
+// An internal signed integer of 16 bytes: the wide type for averages of 64-bit integers. Users cannot select it: it is
+// not in kAllDataTypes, and ParseDataType does not accept its name.
 inline constexpr auto kInt128 = static_cast<DataType>(12);
 
 constexpr std::size_t SizeOf(DataType type) {
@@ -57,8 +57,8 @@ constexpr bool IsFloating(DataType type) {
          type == DataType::kFloat64;
 }
 
-// The wider type in which elements of `type` can be summed: integers exactly, for as many ranks as a world may have,
-// and 16-bit floats with one rounding at the end. A type without a wider one is its own.
+// The wider type in which elements of `type` can be summed. Integers are then exact for the largest possible number of
+// ranks, and 16-bit floats are rounded once, at the end. If there is no wider type, returns `type`.
 constexpr DataType WideTypeOf(DataType type) {
   switch (type) {
     case DataType::kInt8: return DataType::kInt32;
@@ -73,9 +73,9 @@ constexpr DataType WideTypeOf(DataType type) {
   }
 }
 
-// The type in which an average of `type` is summed and divided, so that it is right wherever it fits `type`, however
-// large the sum is. float32 has no more room for bfloat16 than that has itself: what has no wider type that is worth
-// its bytes is scaled instead (collectives/kernels/reduce.h).
+// The type in which an average of `type` is summed and divided. The average is then right if it fits `type`, however
+// large the sum is. bfloat16 is not widened, because float32 has the same range. Types that are not widened are scaled
+// instead (collectives/kernels/reduce.h).
 constexpr DataType AverageTypeOf(DataType type) { return type == DataType::kBfloat16 ? type : WideTypeOf(type); }
 
 // "float32", "bfloat16", "bool" ...

@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-// In place, since nearly all texts are printable.
+// Changes texts only if necessary, since nearly all are printable.
 ErrorDetails Shown(ErrorDetails details) {
   for (std::string* text : {&details.message, &details.host, &details.address, &details.interface, &details.collective,
                             &details.first_cause}) {
@@ -22,7 +22,7 @@ ErrorDetails Shown(ErrorDetails details) {
 }
 
 constexpr std::array kNames{
-    std::string_view("ok"),  // no error has number 0
+    std::string_view("ok"),  // number 0 is not an error
     std::string_view("invalid_argument"),
     std::string_view("unsupported"),
     std::string_view("not_ready"),
@@ -54,7 +54,7 @@ constexpr std::array kNames{
 };
 static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::kDevice) + 1);
 
-// So short that a string holds them in itself.
+// Short enough for a string's internal buffer, so that copying it needs no memory.
 constexpr char kMemoryRanOut[] = "memory ran out";
 static_assert(sizeof kMemoryRanOut <= 16);
 

@@ -1,8 +1,8 @@
-// The two 16-bit floating types as bit patterns, one value at a time: the reference for the vector kernels
-// (collectives/kernels), and what tools and tests fill and print buffers with.
+// The two 16-bit floating types as bit patterns, one value at a time. These conversions are the reference for the
+// vector kernels (collectives/kernels); tools and tests use them to fill and print buffers.
 //
-// Towards float32 every value is exact. From float32 a value is rounded once, to nearest, ties to even; subnormals are
-// kept; what is too large becomes infinity; every NaN becomes the type's canonical quiet NaN.
+// Conversion to float32 is exact. Conversion from float32 rounds once, to nearest, ties to even. Subnormals are kept,
+// values that are too large become infinity, and every NaN becomes the type's canonical quiet NaN.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// The one NaN that results carry: quiet, positive, no payload.
+// The only NaN in results: quiet, positive, without payload.
 inline constexpr std::uint16_t kNanFloat16 = 0x7E00;
 inline constexpr std::uint16_t kNanBfloat16 = 0x7FC0;
 inline constexpr std::uint32_t kNanFloat32 = 0x7FC0'0000;
@@ -36,8 +36,8 @@ constexpr std::uint16_t ToFloat16(float value) {
   if (magnitude >= 0x4780'0000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // from 2^16 on, infinity too
   const std::uint32_t exponent = magnitude >> 23;
   if (exponent < 127 - 24 - 1) return static_cast<std::uint16_t>(sign);  // under a quarter of the smallest subnormal
-  // The significand with its hidden bit, and how many of its bits a half cannot hold: 13, more where it is subnormal.
-  // A carry out of the rounding runs into the exponent, which is right, up to infinity.
+  // `significand` has its hidden bit. `lost` counts its bits that a half cannot hold: 13, and more for a subnormal
+  // result. A carry out of the rounding increments the exponent, which is correct, also if the result becomes infinity.
   const bool subnormal = exponent < 127 - 14;
   const std::uint32_t significand = subnormal ? (magnitude & 0x7F'FFFFu) | 0x80'0000u : magnitude - ((127 - 15) << 23);
   const std::uint32_t lost = subnormal ? 13 + (127 - 14) - exponent : 13;
@@ -56,7 +56,7 @@ constexpr float FromBfloat16(std::uint16_t bfloat) {
 constexpr std::uint16_t ToBfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFF'FFFFu) > 0x7F80'0000u) return kNanBfloat16;
-  return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);  // a carry runs into the exponent
+  return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);  // a carry increments the exponent
 }
 
 }  // namespace rondo

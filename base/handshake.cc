@@ -5,7 +5,7 @@
 namespace rondo {
 namespace {
 
-// Whoever reads it finds the variable beside the process that it can be set for.
+// Names the variable next to the process in which a user can set it.
 std::string_view Variable(std::string_view name) { return name == kThisProcess ? " (RONDO_TOKEN)" : ""; }
 
 Error OneSided(std::string_view with, std::string_view without) {

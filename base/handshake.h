@@ -1,13 +1,13 @@
-// The mutual proof of a job's token over a new connection. What peers (transport/tcp) and a store's client and server
-// (rendezvous) say to each other differs; who proves what to whom, and in which order, is the same:
+// The mutual proof of a job's token over a new connection. Peers (transport/tcp) and the client and server of a store
+// (rendezvous) exchange different messages, but prove the token in the same order:
 //
-//   client -> server   its first message      with a nonce of the client's, where it has a token
-//   server -> client   a challenge            with a nonce of the server's; only if both have a token
-//   client -> server   a proof                over these two: it knows the token
-//   server -> client   its replies, proved    over both and what precedes the proof: so does the server
+//   client -> server   its first message      with a nonce of the client, if it has a token
+//   server -> client   a challenge            with a nonce of the server; only if both have a token
+//   client -> server   a proof                over both messages: the client knows the token
+//   server -> client   replies with a proof   over both messages and the reply: the server knows the token too
 //
-// Where neither has a token there is no challenge and no proof. Where one side has one and the other has not, and where
-// the tokens differ, both get kAuth. docs/SECURITY.md says what this is worth.
+// If neither side has a token there is no challenge and no proof. If only one side has a token, or the tokens differ,
+// both sides get kAuth. docs/SECURITY.md says what this protects against.
 //
 // Thread rule: one-thread objects.
 #pragma once
@@ -23,12 +23,13 @@
 
 namespace rondo {
 
-// What sets the proofs of one protocol apart from those of another, and what its ends are called in refusals. Labels
-// are part of the protocol; all four outlive their handshakes.
+// Names of one protocol. The labels are part of the protocol and differ between protocols, so that a proof of one is
+// worthless in another. `client` and `server` name the two ends in error messages. All four texts must outlive the
+// handshakes.
 struct HandshakeNames {
   std::string_view client_label;
   std::string_view server_label;
-  // One of them is kThisProcess, for the reader of the server's refusals.
+  // One of the two is kThisProcess, as seen by the reader of the server's refusals.
   std::string_view client;
   std::string_view server;
 };
@@ -40,23 +41,24 @@ class ServerProof {
   ServerProof(const HandshakeNames& names, std::shared_ptr<const JobToken> token)
       : names_(names), token_(std::move(token)) {}
 
-  // The client's first message has come. Gives the nonce for a challenge; nullopt: neither side has a token. kAuth and
-  // kResource (no random bytes): refuse the client in these words.
+  // Call it when the client's first message has arrived. Returns the nonce for a challenge; nullopt: neither side has a
+  // token. kAuth and kResource (no random bytes): refuse the client with this error's message.
   Result<std::optional<Nonce>> Begin(bool client_has_token) const;
-  // The two messages as they go over the wire.
+  // Stores both messages, exactly as they cross the wire.
   void Challenge(Bytes first_message, Bytes challenge);
   bool challenged() const { return !challenge_.empty(); }
-  // The client's answer to the challenge. kAuth: refuse it in these words. REQUIRES: challenged().
+  // Checks the client's answer to the challenge. kAuth: refuse the client with this error's message. REQUIRES:
+  // challenged().
   Status Check(Bytes proof);
   bool proved() const { return proved_; }
-  // Of a reply, as far as it precedes the proof. REQUIRES: proved().
+  // The proof for a reply; `reply` is the part of the reply that precedes the proof. REQUIRES: proved().
   TokenProof Prove(Bytes reply) const;
 
  private:
   HandshakeNames names_;
   std::shared_ptr<const JobToken> token_;
   std::vector<std::byte> first_message_;
-  std::vector<std::byte> challenge_;  // empty: none was given
+  std::vector<std::byte> challenge_;  // empty: no challenge was sent
   bool proved_ = false;
 };
 
@@ -67,20 +69,20 @@ class ClientProof {
       : names_(names), token_(std::move(token)) {}
 
   bool has_token() const { return token_ != nullptr; }
-  // The nonce for the first message; nullopt: this process has no token. kResource: no random bytes.
+  // The nonce for the first message. nullopt: this process has no token. kResource: no random bytes.
   Result<std::optional<Nonce>> Begin() const;
-  // The answer to a challenge; the two messages as they go over the wire. kAuth: this process has no token. kProtocol:
-  // this is the second challenge.
+  // The proof that answers a challenge; both messages exactly as they cross the wire. kAuth: this process has no token.
+  // kProtocol: this is the second challenge.
   Result<TokenProof> Answer(Bytes first_message, Bytes challenge);
-  // Whether a reply is to be believed: `reply` as far as it precedes its proof. kAuth: the server does not know this
-  // process's token, or has none. kProtocol: it proves what it was not asked for.
+  // Whether to believe a reply; `reply` is the part of the reply that precedes its proof. kAuth: the server has another
+  // token than this process, or none. kProtocol: the server proves a token although this process has none.
   Status Believe(Bytes reply, const std::optional<TokenProof>& proof) const;
 
  private:
   HandshakeNames names_;
   std::shared_ptr<const JobToken> token_;
   std::vector<std::byte> first_message_;
-  std::vector<std::byte> challenge_;  // empty: none was answered
+  std::vector<std::byte> challenge_;  // empty: no challenge was answered
 };
 
 }  // namespace rondo

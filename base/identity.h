@@ -1,4 +1,4 @@
-// What a process proves itself by, to peers and to stores: made once, and handed on.
+// The credentials of a process, for peers and for stores. They are made once and then handed on.
 //
 // Thread rule: values.
 #pragma once
@@ -12,7 +12,7 @@ namespace rondo {
 
 struct Identity {
   std::shared_ptr<const JobToken> token = nullptr;  // null: this process has none
-  std::shared_ptr<const TlsContext> tls = nullptr;  // null: in the clear
+  std::shared_ptr<const TlsContext> tls = nullptr;  // null: connections are not encrypted
 };
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
-// Where the library's few lines of text go. Handed in; a null pointer means silence. The library logs choices (which
-// address, which congestion control, what fell back and why) and refusals, never an error that it also returns. What it
-// writes is printable (printable.h), whatever strangers sent that it tells of.
+// The destination of the library's log lines. The caller hands in a Logger; a null pointer disables logging. The
+// library logs its choices (which address, which congestion control, which fallback and why) and refusals, never an
+// error that it also returns. All log text is made printable (printable.h), because it may quote bytes of foreign
+// clients.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// std::mutex, which the standard library does not annotate, so that clang can check what is guarded by it.
+// A std::mutex with thread-safety annotations, which the standard library lacks, so that clang can check its use.
 #pragma once
 
 #include <condition_variable>
@@ -32,20 +32,20 @@ class RONDO_SCOPED_LOCK MutexLock {
 
 class ConditionVariable {
  public:
-  // The caller holds the mutex, and holds it again when these return. They may return early.
+  // The caller holds the mutex before and after these calls. They release it while they wait, and may wake spuriously.
   void Wait(Mutex& mutex) RONDO_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
-  // False: `deadline` has passed.
+  // Returns false if `deadline` has passed.
   bool WaitUntil(Mutex& mutex, TimePoint deadline) RONDO_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = changed_.wait_until(lock, deadline) != std::cv_status::timeout;
     lock.release();
     return in_time;
   }
-  // Until `ready()`, asked with the mutex held, or until this much time has passed.
+  // Waits until `ready()` is true or this much time has passed. `ready` is called with the mutex held.
   template <typename Ready>
   void WaitFor(Mutex& mutex, Duration time, Ready ready) RONDO_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);

@@ -1,5 +1,5 @@
-// Where memory runs out inside the library: an error like others, since no exception leaves it. The outermost calls and
-// threads catch what everything below them throws (std::bad_alloc); there is no trying again.
+// How the library reports that memory ran out: as an Error, since no exception leaves the library. The outermost
+// functions and threads catch std::bad_alloc from everything below them. Nothing is retried.
 #pragma once
 
 #include <new>
@@ -10,10 +10,10 @@
 
 namespace rondo {
 
-// kOutOfMemory: "memory ran out while <doing>", or Error::MemoryRanOut() where there is none even for these words.
+// kOutOfMemory: "memory ran out while <doing>", or Error::MemoryRanOut() if memory for that text is lacking too.
 Error OutOfMemoryWhile(std::string_view doing) noexcept;
 
-// What `call` returns, a Result or Status; kOutOfMemory where it ran out of memory.
+// Returns the Result or Status of `call`, or kOutOfMemory if `call` threw std::bad_alloc.
 template <typename Call>
 auto OrOutOfMemory(std::string_view doing, Call&& call) -> decltype(call()) {
   try {
@@ -23,7 +23,7 @@ auto OrOutOfMemory(std::string_view doing, Call&& call) -> decltype(call()) {
   }
 }
 
-// For what can be left undone: words, records. Whether it was done.
+// For work that may be skipped, such as messages and records. Returns whether `call` completed.
 template <typename Call>
 bool IfMemoryAllows(Call&& call) noexcept {
   try {

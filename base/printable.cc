@@ -8,8 +8,9 @@
 namespace rondo {
 namespace {
 
-// Bytes of the printable character that `text` begins with; 0: it begins with none. Which second bytes a first one
-// takes is table 3-7 of the Unicode standard (15.0), without the control characters U+0080 to U+009F.
+// The size of the printable character at the front of `text`; 0: `text` does not begin with one. The valid second bytes
+// for each first byte are those of table 3-7 of the Unicode standard (15.0), without the control characters U+0080 to
+// U+009F.
 std::size_t CharacterBytes(std::string_view text, LineFeeds line_feeds) {
   const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
   const unsigned first = byte(0), second = byte(1);

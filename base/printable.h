@@ -1,8 +1,8 @@
-// Text that came from outside (a peer's word, a file, a variable), made fit to be shown to people: on a terminal, which
-// obeys control characters, and in formats that take nothing but UTF-8.
+// Makes text that came from outside (a peer, a file, a variable) safe to show. A terminal obeys control characters, and
+// some formats accept only UTF-8.
 //
-// Errors and log lines are made so wherever they are made (error.h, log.h); whoever writes foreign text anywhere else,
-// or wants it on one line, asks here.
+// Errors and log lines do this whenever they are made (error.h, log.h). Code that writes foreign text elsewhere, or
+// needs it on one line, calls these functions.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 namespace rondo {
 
 enum class LineFeeds : std::uint8_t {
-  kEscape,  // a line is a line: foreign text in a log cannot begin another one
-  kKeep,    // of text that has lines of its own
+  kEscape,  // a line feed is escaped, so that foreign text in a log cannot begin another line
+  kKeep,    // line feeds stay, for text that has several lines
 };
 
-// Whether all of it is printable UTF-8: no control characters (those of Latin-1 included), no broken sequences.
+// Whether the whole text is printable UTF-8: no control characters (including those of Latin-1), no broken sequences.
 bool IsPrintable(std::string_view text, LineFeeds line_feeds = LineFeeds::kEscape);
 
-// The text with every byte that is not part of a printable character written as \x1b. Printable text stays as it is.
+// Replaces every byte that is not part of a printable character by an escape such as \x1b. Printable text stays as it
+// is.
 std::string Printable(std::string_view text, LineFeeds line_feeds = LineFeeds::kEscape);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Randomness as a value that is handed in: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-// generators", OOPSLA 2014). One seed replays a run on every machine; std distributions would not.
+// A pseudorandom generator that the caller hands in: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+// number generators", OOPSLA 2014). One seed gives the same run on every machine; the distributions of std would not.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Random {
   // Uniform in [0, 1).
   double Unit() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
   bool Chance(double probability) { return Unit() < probability; }
-  // An independent stream.
+  // Makes an independent stream.
   Random Split() { return Random(Next()); }
 
  private:

@@ -14,13 +14,13 @@ constexpr std::string_view kRank = "rank ", kRanks = "ranks ", kReason = "aborte
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// How many characters of a number stand at the beginning.
+// How many digits `text` begins with.
 std::size_t DigitsOf(std::string_view text) {
   const auto end = std::find_if_not(text.begin(), text.end(), IsDigit);
   return static_cast<std::size_t>(end - text.begin());
 }
 
-// What joins the numbers of a list, where another number follows; else nothing.
+// The separator at the front of `text` if another number follows it, otherwise an empty text.
 std::string_view JoinOf(std::string_view text) {
   for (const std::string_view join : {std::string_view(", "), std::string_view(" and ")})
     if (text.starts_with(join) && DigitsOf(text.substr(join.size())) > 0) return text.substr(0, join.size());

@@ -1,5 +1,5 @@
-// How the ranks of a group are named to people: by their numbers in the job, since that is what a launcher, a log and
-// the other groups know, with the number within the group beside.
+// How messages name the ranks of a group: first by the rank in the job, which the launcher, logs and other groups use,
+// then by the rank within the group.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace rondo {
 
-// A group of some of a job's ranks. Immutable once it is shared; any thread.
+// The ranks of the job that form one group. Immutable once shared; any thread.
 struct RankFrame {
-  std::string group;        // its name
-  std::vector<Rank> ranks;  // of the job, by rank of the group
+  std::string group;        // the name of the group
+  std::vector<Rank> ranks;  // the rank in the job, by rank in the group
 
-  // "rank 3 (rank 1 of group 0.1.0)"; "rank 9 of group 0.1.0" where the group has no such rank.
+  // "rank 3 (rank 1 of group 0.1.0)"; "rank 9 of group 0.1.0" if the group has no such rank.
   std::string Name(Rank rank) const;
-  // The same words with every rank that they name named so: "rank 1", "rank 1, 2" and "ranks 1 and 2" name ranks of the
-  // group. What follows "aborted: " is a program's own reason, and stays as it is.
+  // Replaces every rank in `text` by its Name: "rank 1", "rank 1, 2" and "ranks 1 and 2" name ranks of the group. Text
+  // after "aborted: " is the program's own reason and stays unchanged.
   std::string Reword(std::string_view text) const;
 };
 
-// "rank 3", or the name in the frame if there is one.
+// "rank 3" if `frame` is null, otherwise the frame's Name of the rank.
 std::string NameOfRank(const RankFrame* frame, Rank rank);
 
 }  // namespace rondo

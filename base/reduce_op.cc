@@ -5,7 +5,7 @@ namespace {
 
 bool IsBitwise(ReduceOp op) { return op == ReduceOp::kBand || op == ReduceOp::kBor || op == ReduceOp::kBxor; }
 
-// "user_0", "user_1" ... as text that lives for ever.
+// "user_0", "user_1" ... in static storage.
 struct UserOpNames {
   std::array<std::array<char, 7>, kMaxUserOps> text{};
   constexpr UserOpNames() {

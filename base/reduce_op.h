@@ -1,4 +1,4 @@
-// The operations of a reduction, and which types each is defined on.
+// The reduction operations, and the types on which each is defined.
 #pragma once
 
 #include <array>
@@ -11,20 +11,21 @@
 
 namespace rondo {
 
-// The numbers go over the wire (docs/WIRE.md): append, never renumber.
+// The numbers are part of the wire protocol (docs/WIRE.md): append only, never renumber.
 enum class ReduceOp : std::uint8_t {
   kSum = 1,  // integers wrap modulo 2^bits
   kProd,     // integers wrap modulo 2^bits
   kMin,      // a NaN operand gives the canonical NaN; -0 is below +0
-  kMax,      // likewise
-  // The sum, divided once by the world size at the end; integers round towards zero. Right wherever it fits the type:
-  // integers and float16 are summed in a wider one (AverageTypeOf), other floats scaled (kernels/reduce.h).
+  kMax,      // a NaN operand gives the canonical NaN; -0 is below +0
+  // The sum, divided by the world size once, at the end; integers round towards zero. The result is right if it fits
+  // the type: integers and float16 are summed in a wider type (AverageTypeOf), other floats are scaled
+  // (kernels/reduce.h).
   kAvg,
   kBand,  // bitwise on integers, logical on bool
   kBor,
   kBxor,
-  kPremulSum,  // the sum of scale * operand, each rank with its own scale; floating types only
-  // From kFirstUserOp on: what a communicator's users defined, in the order in which they did.
+  kPremulSum,  // the sum of scale * operand; each rank has its own scale; floating types only
+  // Numbers from kFirstUserOp on are operations that users of the communicator defined, in the order of definition.
 };
 
 inline constexpr std::array kAllReduceOps{
@@ -32,8 +33,8 @@ inline constexpr std::array kAllReduceOps{
     ReduceOp::kBand, ReduceOp::kBor,  ReduceOp::kBxor, ReduceOp::kPremulSum,
 };
 
-// Operations of users (Communicator::DefineOperation). The number says which of them; what it computes is known only to
-// the communicator that gave it.
+// Operations that users define (Communicator::DefineOperation). The number is an index; only the communicator that
+// assigned it knows the function.
 inline constexpr std::uint8_t kFirstUserOp = 128;
 inline constexpr int kMaxUserOps = 64;
 constexpr bool IsUserDefined(ReduceOp op) {
@@ -45,14 +46,14 @@ constexpr ReduceOp UserOp(int index) { return static_cast<ReduceOp>(kFirstUserOp
 // REQUIRES: IsUserDefined(op).
 constexpr int UserOpIndex(ReduceOp op) { return static_cast<std::uint8_t>(op) - kFirstUserOp; }
 
-// "sum", "band", "premul_sum" ...; of users "user_0", "user_1" ...
+// "sum", "band", "premul_sum" ...; for user-defined operations "user_0", "user_1" ...
 std::string_view Name(ReduceOp op);
-// Names of kAllReduceOps only.
+// Accepts the names of kAllReduceOps only.
 std::optional<ReduceOp> ParseReduceOp(std::string_view name);
 
-// Whether the pairing makes sense: bool has min max band bor bxor; floating types have no band bor bxor; only floating
-// types have premul_sum. Everything else is defined, users' operations on every type. The error is kInvalidArgument and
-// names both.
+// Whether `op` is defined on `type`. bool has min, max, band, bor and bxor. Floating types do not have band, bor and
+// bxor. Only floating types have premul_sum. All other pairs are defined, and user-defined operations are defined on
+// every type. The error is kInvalidArgument and names both.
 Status CheckPairing(DataType type, ReduceOp op);
 
 }  // namespace rondo

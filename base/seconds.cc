@@ -9,7 +9,7 @@ namespace rondo {
 Result<Duration> ParseSeconds(std::string_view text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // Less than a nanosecond would become none at all.
+  // A positive value below one nanosecond would be rounded to zero, so it is refused.
   if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 1e-9) || seconds > 1e6) {
     return Fail(ErrorCode::kInvalidArgument, "wants seconds, more than 0 and at most a million, not '{}'", text);
   }

@@ -1,4 +1,4 @@
-// Lengths of time as users write them.
+// Durations as users write them.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// "30", "0.5": kInvalidArgument, "wants seconds, ...".
+// Parses "30", "0.5". kInvalidArgument, "wants seconds, ...": not a number, or not more than 0 and at most a million.
 Result<Duration> ParseSeconds(std::string_view text);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Threads of Rondo's own: named, so that top -H and gdb say whose they are, and deaf to signals.
+// Starts Rondo's own threads. They are named, so that top -H and gdb show whose they are, and have signals blocked.
 #pragma once
 
 #include <pthread.h>
@@ -10,11 +10,11 @@
 
 namespace rondo {
 
-// `name` is static and at most 15 characters long (pthread_setname_np). Throws what std::thread throws:
-// std::system_error where the system gives no thread, std::bad_alloc.
+// `name` must be static and at most 15 characters long (pthread_setname_np). Throws what std::thread throws:
+// std::system_error if the system cannot start a thread, and std::bad_alloc.
 template <typename Body>
 std::thread StartServiceThread(const char* name, Body body) {
-  const DeafToSignals deaf;  // a new thread takes its mask from who makes it
+  const DeafToSignals deaf;  // a new thread inherits the signal mask of its creator
   return std::thread([name, body = std::move(body)]() mutable {
     pthread_setname_np(pthread_self(), name);
     body();

@@ -22,7 +22,7 @@ std::string Limits(const std::string& root) {
   for (const TaskCgroup& group : TaskCgroups(root))
     add(fmt::format("control group {} allows {} (pids.max) and has {}", group.folder, group.limit, group.used));
   rlimit user{};
-  // The kernel holds no administrator to it.
+  // The kernel does not apply this limit to root.
   if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &user) == 0 && user.rlim_cur != RLIM_INFINITY)
     add(fmt::format("this user may have {} (ulimit -u, RLIMIT_NPROC)", user.rlim_cur));
   if (limits.empty()) limits = "the system has a limit (sysctl kernel.threads-max, kernel.pid_max)";

@@ -1,5 +1,5 @@
-// Which lock guards what, in a form that clang checks (-Wthread-safety in .bazelrc's clang builds). For other compilers
-// the macros are empty.
+// Annotations that say which lock guards what, which clang checks (-Wthread-safety in .bazelrc's clang builds). For
+// other compilers the macros are empty.
 #pragma once
 
 #if defined(__clang__)
@@ -8,12 +8,13 @@
 #define RONDO_THREAD_ANNOTATION(x)
 #endif
 
-// A type whose objects are locks; a type whose objects hold one for as long as they live.
+// RONDO_LOCKABLE: objects of the type are locks. RONDO_SCOPED_LOCK: objects of the type hold a lock until destruction.
 #define RONDO_LOCKABLE(name) RONDO_THREAD_ANNOTATION(capability(name))
 #define RONDO_SCOPED_LOCK RONDO_THREAD_ANNOTATION(scoped_lockable)
-// Data that is used only with the lock held.
+// Data that may be used only while the lock is held.
 #define RONDO_GUARDED_BY(lock) RONDO_THREAD_ANNOTATION(guarded_by(lock))
-// Functions: the caller holds the lock; must not hold it; gets it; gives it up; gets it if the result is `result`.
+// Of a function, in this order: the caller must hold the lock; must not hold it; the function acquires it; releases it;
+// acquires it if the function returns `result`.
 #define RONDO_REQUIRES(...) RONDO_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define RONDO_EXCLUDES(...) RONDO_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define RONDO_ACQUIRES(...) RONDO_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
@@ -21,5 +22,5 @@
 #define RONDO_TRY_ACQUIRES(result, ...) RONDO_THREAD_ANNOTATION(try_acquire_capability(result, ##__VA_ARGS__))
 // A function that returns a reference to the lock.
 #define RONDO_RETURNS_LOCK(lock) RONDO_THREAD_ANNOTATION(lock_returned(lock))
-// A function that does with locks what the analysis cannot follow.
+// A function whose locking is too complex for the analysis.
 #define RONDO_UNCHECKED_LOCKS RONDO_THREAD_ANNOTATION(no_thread_safety_analysis)

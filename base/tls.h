@@ -1,13 +1,13 @@
-// TLS 1.3 for connections within a job: who may make a context (options to a checked, shared TlsContext), and one
-// connection's protocol (TlsSession). OpenSSL does the work; nothing of it shows here.
+// TLS 1.3 for connections within a job: checked options that connections share (TlsContext), and the protocol of one
+// connection (TlsSession). OpenSSL implements it; no header of OpenSSL is included here.
 //
-// Two ways to know each other, the same for all processes of a job:
-//   psk            both sides hold the same 32 bytes. Keys are fresh for every connection (a Diffie-Hellman exchange),
-//                  so who learns the 32 bytes later cannot read what was recorded before.
-//   certificates   both sides show a certificate, and each wants the other's to be signed by the CA in ca_file and to
-//                  be valid today. Whoever has such a certificate belongs to the job: names in it are not looked at.
+// A job uses one of two ways to authenticate its processes:
+//   psk            both sides hold the same 32 bytes. Keys are fresh for every connection (a Diffie-Hellman exchange).
+//                  So an attacker who learns the 32 bytes later cannot decrypt recorded traffic.
+//   certificates   both sides present a certificate. Each requires the other's to be signed by the CA in ca_file and to
+//                  be valid now. Every process with such a certificate belongs to the job: its names are not checked.
 //
-// Errors in which somebody could not prove to belong are kAuth, and say what was wrong in words, with the address.
+// If a peer cannot prove that it belongs to the job, the error is kAuth. It says what was wrong and names the address.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 
-// OpenSSL's, which only the .cc files look into.
+// Types of OpenSSL; only the .cc files use their contents.
 struct bio_method_st;
 struct bio_st;
 struct ssl_ctx_st;
@@ -33,27 +33,29 @@ namespace rondo {
 
 enum class TlsMode : std::uint8_t { kOff, kPsk, kCertificates };
 std::string_view Name(TlsMode mode);  // "off", "psk", "certificates"
-// kInvalidArgument: none of the three names; `what` says where the text came from ("variable RONDO_TLS").
+// kInvalidArgument: `text` is none of the three names. `what` names the source of the text ("variable RONDO_TLS").
 Result<TlsMode> ParseTlsMode(std::string_view what, std::string_view text);
 
 inline constexpr std::size_t kTlsPskBytes = 32;
-// A new key. kResource: the machine has no random bytes.
+// Draws a new key. kResource: no random bytes are available.
 Result<std::string> NewTlsPsk();
 
 struct TlsOptions {
   TlsMode mode = TlsMode::kOff;
-  std::string psk = {};                // kPsk: kTlsPskBytes random bytes, the same on all; never printed
-  std::string psk_identity = "rondo";  // kPsk: says in the clear which key is meant; at most 128 bytes
-  std::string ca_file = {};            // kCertificates: PEM, the authorities believed
-  std::string certificate_file = {};   // kCertificates: PEM, this process's, then those between it and the CA
-  std::string key_file = {};           // kCertificates: PEM, without a password
+  std::string psk = {};                // kPsk: kTlsPskBytes random bytes, the same on all ranks; never printed
+  std::string psk_identity = "rondo";  // kPsk: says in the clear which key is meant; 1 to 128 bytes
+  std::string ca_file = {};            // kCertificates: PEM, the trusted authorities
+  std::string certificate_file =
+      {};                     // kCertificates: PEM, this process's certificate, then the intermediate ones up to the CA
+  std::string key_file = {};  // kCertificates: PEM, without a password
 };
 
-// What all connections of a process share. Immutable; any thread.
+// The settings that all connections of a process share. Immutable; any thread.
 class TlsContext {
  public:
-  // Null where the mode is kOff. kInvalidArgument: a key of another length, or a file that is missing, unreadable or no
-  // such thing; names the file and says why.
+  // Null if the mode is kOff. kInvalidArgument: the key has a wrong length, or a file is missing, unreadable or of the
+  // wrong kind; the error names the file and the reason. kUnsupported: this machine's OpenSSL refuses TLS 1.3.
+  // kOutOfMemory.
   static Result<std::shared_ptr<const TlsContext>> Make(const TlsOptions& options);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
@@ -71,38 +73,39 @@ class TlsContext {
   ssl_ctx_st* context_ = nullptr;
 };
 
-// What one record adds to its bytes at most: header, type, tag; and a change of keys before it.
+// The largest record, and the most that TLS adds to it: header, type and tag, and a change of keys before it.
 inline constexpr std::size_t kTlsRecordBytes = 16384;
 inline constexpr std::size_t kTlsOverheadBytes = 128;
-// Holds one record each way. The least, and enough where no stream of bytes is to be fast.
+// The smallest buffer of a direction: it holds one record. It is enough for connections that need not be fast.
 inline constexpr std::size_t kTlsSmallBuffer = kTlsRecordBytes + 2 * kTlsOverheadBytes;
 
-// What a side without TLS answers to one that begins with TLS, so that this one need not guess: a fatal alert,
-// unexpected_message, in the clear. And how to know such a beginning: a handshake record, by its first bytes.
+// The answer of a side without TLS to a peer that begins with TLS: a fatal alert, unexpected_message, in the clear. It
+// tells the peer why the connection fails. BeginsTls recognizes such a beginning: the first bytes of a handshake
+// record.
 inline constexpr std::array<std::byte, 7> kTlsNotSpoken{std::byte{0x15}, std::byte{0x03}, std::byte{0x03}, std::byte{0},
                                                         std::byte{2},    std::byte{2},    std::byte{10}};
 inline bool BeginsTls(Bytes first) {
   return first.size() >= 2 && first[0] == std::byte{0x16} && first[1] == std::byte{0x03};
 }
 
-// One connection's TLS: bytes in, bytes out, no socket. Whoever owns the connection moves
+// The TLS protocol of one connection: bytes in, bytes out, no socket. The owner of the connection must move
 //
-//   what arrives     into Room(), then Received(n) (or ReceivedEnd when the stream has ended);
-//   Unsent()         to the peer, then Sent(n);
+//   received bytes   into Room(), then call Received(n), or ReceivedEnd() when the stream has ended;
+//   Unsent()         to the peer, then call Sent(n);
 //
-// and calls Handshake until it is true, then Write and Read. Both buffers are made once and never grow; nothing is
-// allocated by Write and Read. Keys are changed after every kRecordsPerKey records.
+// call Handshake until it returns true, and then use Write and Read. Both buffers are allocated once and never grow.
+// Write and Read allocate nothing. Keys are changed after every kRecordsPerKey records.
 //
-// After an error every call gives that error again. There may be an alert among Unsent() then, which tells the peer
-// why: send it before closing.
+// After an error every call returns the same error. Unsent() may then hold an alert that tells the peer the reason:
+// send it before closing.
 //
 // Thread rule: one thread at a time.
 class TlsSession {
  public:
   enum class Role : std::uint8_t { kClient, kServer };
 
-  // `peer`: the other side's address, for errors. `buffer_bytes`: of each direction, at least kTlsSmallBuffer.
-  // kOutOfMemory.
+  // `peer`: the other side's address, for errors. `buffer_bytes`: the size of each direction's buffer, at least
+  // kTlsSmallBuffer. kOutOfMemory.
   static Result<std::unique_ptr<TlsSession>> Make(std::shared_ptr<const TlsContext> context, Role role,
                                                   std::string peer, std::size_t buffer_bytes = kTlsSmallBuffer);
   ~TlsSession();
@@ -111,47 +114,50 @@ class TlsSession {
 
   // ---- the connection's bytes ----
 
-  // Empty while what was received waits to be read.
+  // The space for received bytes. Empty while earlier received bytes have not been read.
   MutableBytes Room();
   void Received(std::size_t bytes);
   void ReceivedEnd();
-  // Whether there is something received that Handshake or Read has not looked at yet.
+  // Whether received bytes are left that Handshake or Read has not consumed.
   bool HasReceived() const;
-  // The front of what is to be sent; call again after Sent.
+  // The first contiguous bytes to send. Call it again after Sent.
   Bytes Unsent() const;
   void Sent(std::size_t bytes);
 
   // ---- the protocol ----
 
-  // Goes on as far as it can; true once both sides' keys are in use. (In the client that comes before the server has
-  // judged the client's certificate: a "no" arrives as an error of Read.) kAuth: why the two do not belong together.
-  // kConnectionReset: the peer closed in the midst of it.
+  // Advances the handshake as far as possible without blocking. True: the keys of both sides are in use. (A client
+  // reaches this before the server has checked the client's certificate; a refusal arrives as an error of Read.) kAuth:
+  // one side could not authenticate the other; the error says why. kConnectionReset: the peer closed the connection
+  // during the handshake.
   Result<bool> Handshake();
   bool established() const { return established_; }
 
-  // Takes as many bytes from the front of `pieces` as there is room for, and says how many. REQUIRES: established().
+  // Takes as many bytes from the front of `pieces` as the buffer has room for, and returns their number. REQUIRES:
+  // established().
   Result<std::size_t> Write(std::span<const Bytes> pieces);
-  // Gives what has arrived, as far as it fits; 0: nothing now, or ended(). kCorrupt: bytes were changed on the way.
-  // kConnectionReset: the stream ended, and the peer had not said that it would. REQUIRES: established().
+  // Copies decrypted bytes to `destination` and returns their number; 0: none are available now, or ended(). kCorrupt:
+  // bytes were changed on the way. kConnectionReset: the stream ended without the peer's notice of its end. REQUIRES:
+  // established().
   Result<std::size_t> Read(MutableBytes destination);
 
-  // Says that nothing more follows, as far as there is room for it. For the end of the stream.
+  // Ends the stream: puts a notice for the peer into the buffer, if there is room, that nothing follows.
   void Finish();
-  // The peer said so, and everything before it has been read.
+  // Whether the peer sent that notice and all bytes before it have been read.
   bool ended() const { return ended_; }
 
   // "TLS 1.3, TLS_AES_128_GCM_SHA256, psk".
   std::string Describe() const;
 
   static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;  // RFC 8446 allows 2^24.5 of AES-GCM
-  // For tests, which cannot write so many.
+  // For tests, which cannot write that many records.
   void ChangeKeysAfter(std::uint64_t records) { records_per_key_ = records; }
 
  private:
   friend struct TlsCallbacks;
   TlsSession(std::shared_ptr<const TlsContext> context, std::string peer);
 
-  // Keeps and gives what OpenSSL's queue of errors says.
+  // Records an error made from OpenSSL's error queue as the session's failure, and returns it.
   Error Fail();
   Error Broken(ErrorCode code, std::string_view text);
   std::string WordsFor(int reason) const;
@@ -160,8 +166,8 @@ class TlsSession {
   const std::shared_ptr<const TlsContext> context_;
   const std::string peer_;
   ssl_st* ssl_ = nullptr;
-  bio_st* wire_ = nullptr;                 // the far end of the pair of buffers whose near end is ssl_'s
-  std::unique_ptr<std::byte[]> gathered_;  // a record of several pieces
+  bio_st* wire_ = nullptr;                 // the far end of the pair of buffers; ssl_ owns the near end
+  std::unique_ptr<std::byte[]> gathered_;  // a record that is collected from several pieces
   bool established_ = false;
   bool input_ended_ = false;
   bool ended_ = false;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxIdentityBytes = 128;
 constexpr long kMaxPeerChainBytes = 32 << 10;
 
-// The reason that OpenSSL noted first, which is the one nearest to the cause.
+// The reason that OpenSSL recorded first, which is the nearest to the cause.
 std::string FirstReason() {
   const unsigned long code = ERR_peek_error();
   ERR_clear_error();
@@ -89,15 +89,16 @@ Status TlsContext::SetUp() {
   context_ = SSL_CTX_new(TLS_method());
   if (context_ == nullptr) return Fail(ErrorCode::kOutOfMemory, "no TLS context: {}", FirstReason());
   SSL_CTX_set_app_data(context_, this);
-  // The fastest where processors have AES, which all of ours do; and X25519, half a millisecond cheaper than others.
-  // TLS 1.3 has no weak choices, and a machine's own policy (openssl.cnf) may still refuse some.
+  // AES-128-GCM is the fastest choice on processors with AES instructions, which are the common case. X25519 is half a
+  // millisecond cheaper than other groups. TLS 1.3 has no weak choices, and a machine's own policy (openssl.cnf) may
+  // still forbid some.
   if (SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context_,
                                "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") != 1 ||
       SSL_CTX_set1_groups_list(context_, "X25519:P-256") != 1) {
     return Fail(ErrorCode::kUnsupported, "this machine's OpenSSL refuses TLS 1.3: {}", FirstReason());
   }
-  // Nothing is resumed: a session lives as long as its connection, and a key that lies about is one more to steal.
+  // Sessions are never resumed: a session lives as long as its connection, and a stored key could be stolen.
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context_, 0);
   SSL_CTX_set_options(context_, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
@@ -107,7 +108,7 @@ Status TlsContext::SetUp() {
     SSL_CTX_set_psk_find_session_callback(context_, TlsCallbacks::FindPsk);
     return {};
   }
-  // A key with a password would ask for it at the terminal.
+  // Without this callback OpenSSL would ask for a key's password at the terminal.
   SSL_CTX_set_default_passwd_cb(context_, [](char*, int, int, void*) { return 0; });
   const auto& [ca, certificate, key] = std::tie(options_.ca_file, options_.certificate_file, options_.key_file);
   if (SSL_CTX_load_verify_file(context_, ca.c_str()) != 1) return rondo::Fail(CannotUse("CA file", ca, FirstReason()));
@@ -129,7 +130,7 @@ const TlsContext& ContextOf(const SSL* ssl) {
   return *static_cast<const TlsContext*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
 }
 
-// The key as OpenSSL wants it: a session of TLS 1.3 that never was. Null: out of memory.
+// Wraps the key as OpenSSL requires it: as a TLS 1.3 session that never took place. Null: out of memory.
 SSL_SESSION* SessionOf(SSL* ssl, std::string_view key) {
   constexpr std::array<unsigned char, 2> kAes128GcmSha256{0x13, 0x01};
   SSL_SESSION* const session = SSL_SESSION_new();
@@ -149,7 +150,7 @@ SSL_SESSION* SessionOf(SSL* ssl, std::string_view key) {
 int TlsCallbacks::UsePsk(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* identity_bytes,
                          SSL_SESSION** session) {
   *session = nullptr;
-  if (hash != nullptr && !EVP_MD_is_a(hash, "SHA256")) return 1;  // the called chose a hash that our key is not for
+  if (hash != nullptr && !EVP_MD_is_a(hash, "SHA256")) return 1;  // the server chose another hash than the key's
   const TlsOptions& options = ContextOf(ssl).options_;
   *session = SessionOf(ssl, options.psk);
   *identity = reinterpret_cast<const unsigned char*>(options.psk_identity.data());
@@ -170,7 +171,7 @@ int TlsCallbacks::FindPsk(SSL* ssl, const unsigned char* identity, std::size_t i
 
 int TlsCallbacks::Judge(int fine, X509_STORE_CTX* store) {
   if (fine == 1) return 1;
-  // No exception may pass OpenSSL, and the verdict needs no words.
+  // No exception may pass through OpenSSL, and the certificate is refused also without the text.
   IfMemoryAllows([&] { SayWhatIsWrong(store); });
   return 0;
 }

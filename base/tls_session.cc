@@ -15,7 +15,7 @@ namespace {
 
 bool IsAlert(int reason) { return reason > SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256; }
 
-// OpenSSL counts in int.
+// OpenSSL takes sizes as an int.
 int Count(std::size_t bytes) { return static_cast<int>(std::min<std::size_t>(bytes, 1 << 30)); }
 
 }  // namespace
@@ -35,7 +35,8 @@ Result<std::unique_ptr<TlsSession>> TlsSession::Make(std::shared_ptr<const TlsCo
   session->gathered_ = std::make_unique<std::byte[]>(kTlsRecordBytes);
   const bool certificates = session->context_->mode() == TlsMode::kCertificates;
   if (role == Role::kClient) {
-    // By a pre-shared key, too: nobody who shows a certificate instead of knowing the key may be believed.
+    // This holds for a pre-shared key too: a server that presents a certificate, without knowing the key, must not be
+    // trusted.
     SSL_set_verify(session->ssl_, SSL_VERIFY_PEER, TlsCallbacks::Judge);
     SSL_set_connect_state(session->ssl_);
   } else {
@@ -119,13 +120,14 @@ Result<std::size_t> TlsSession::Write(std::span<const Bytes> pieces) {
   BIO* const near = SSL_get_wbio(ssl_);
   std::size_t taken = 0;
   std::size_t gathered = 0;
-  // A record is begun only where a whole one has room, so that none is small for want of it.
+  // Starts a record only if the buffer has room for a full one, so that a lack of room does not make records small.
   const auto has_room = [&] { return BIO_ctrl_get_write_guarantee(near) >= kTlsRecordBytes + kTlsOverheadBytes; };
   for (const Bytes piece : pieces) {
     std::size_t done = 0;
     while (done < piece.size()) {
       if (gathered == 0 && !has_room()) return taken;
-      // A whole record goes in straight from where it is; smaller pieces are gathered, for fewer records.
+      // Encrypts a full record directly from the caller's memory; collects smaller pieces, so that fewer records are
+      // needed.
       const std::size_t part = std::min(piece.size() - done, kTlsRecordBytes - gathered);
       if (part == kTlsRecordBytes) {
         RONDO_TRY(PutRecord(piece.subspan(done, part)));
@@ -164,7 +166,8 @@ Result<std::size_t> TlsSession::Read(MutableBytes destination) {
   std::size_t done = 0;
   while (!failure_ && !ended_ && done < destination.size()) {
     if (!HasReceived()) {
-      // The commonest answer, and no business of OpenSSL's. Nor is an end, which it would complain of to the peer.
+      // The most frequent case, so OpenSSL is not called. Nor is it called at the end of the stream, because it would
+      // send the peer an alert.
       if (!input_ended_) break;
       Broken(ErrorCode::kConnectionReset, "its stream ended without saying so");
       continue;
@@ -181,7 +184,7 @@ Result<std::size_t> TlsSession::Read(MutableBytes destination) {
     } else if (why == SSL_ERROR_WANT_WRITE || (why == SSL_ERROR_WANT_READ && !input_ended_)) {
       break;
     } else {
-      Fail();  // told by the next call, where this one has bytes to give
+      Fail();  // if this call has bytes to return, the next call returns the error
     }
   }
   if (failure_ && done == 0) return rondo::Fail(*failure_);
@@ -217,7 +220,7 @@ Error TlsSession::Fail() {
   const char* const text = ERR_reason_error_string(first);
   const std::string theirs = text != nullptr ? text : "no reason given";
   ERR_clear_error();
-  if (first == 0 || (ours && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {  // in the midst of a record
+  if (first == 0 || (ours && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {  // within a record
     return Broken(ErrorCode::kConnectionReset, "its stream ended in the midst of something");
   }
   if (ours && established_ && reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
@@ -229,7 +232,7 @@ Error TlsSession::Fail() {
                 words.empty() ? theirs : fmt::format("{} ({})", words, theirs));
 }
 
-// Empty: OpenSSL's own words must do.
+// Empty: OpenSSL's own text is used.
 std::string TlsSession::WordsFor(int reason) const {
   const bool psk = context_->mode() == TlsMode::kPsk;
   std::string other_mode =

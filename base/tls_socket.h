@@ -1,4 +1,4 @@
-// Moves a TlsSession's bytes over a socket, without blocking. The descriptor stays the caller's.
+// Moves the bytes of a TlsSession over a socket without blocking. The caller keeps ownership of the descriptor.
 #pragma once
 
 #include <cerrno>
@@ -11,20 +11,20 @@ namespace rondo {
 
 enum class Sending : std::uint8_t {
   kDone,     // nothing is left unsent
-  kBlocked,  // the socket has no room, so that an edge for writing follows
+  kBlocked,  // the socket's buffer is full; an edge-triggered write event will follow
   kBroken,   // errno says why
 };
-// Sends what the session has for the peer.
+// Sends all bytes that the session has for the peer, as far as the socket takes them.
 Sending SendUnsent(int fd, TlsSession& session);
 
 enum class Receiving : std::uint8_t {
-  kSome,     // the socket is empty now, so that an edge for reading follows when there is more
-  kFull,     // as much as there was room for; there may be more
-  kNothing,  // the socket has nothing now, or the session no room
-  kEnded,    // the stream has ended; the session knows
+  kSome,     // the socket is empty now; an edge-triggered read event follows when more arrives
+  kFull,     // the session's buffer is full; the socket may hold more
+  kNothing,  // the socket has no bytes now, or the session has no room
+  kEnded,    // the stream has ended; the session has been notified
   kBroken,   // errno says why
 };
-// One recv into the session.
+// Receives once from the socket into the session.
 Receiving ReceiveInto(int fd, TlsSession& session);
 
 }  // namespace rondo

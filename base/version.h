@@ -1,4 +1,4 @@
-// The version of Rondo: what `rondo --version` and rondo_version() say, and what measurements carry.
+// The version of Rondo, as `rondo --version`, rondo_version() and measurements report it.
 #pragma once
 
 #include <string_view>

@@ -60,7 +60,7 @@ ssize_t Wire::Receive(int fd, MutableBytes to) {
       if (!got) {
         failure_ = got.error();
         if (failure_->code() != ErrorCode::kConnectionReset) SendUnsent(fd, *tls_);
-        // The end of the stream, unannounced. Who talks in messages knows by itself whether one was cut.
+        // The stream ended without notice. A protocol of messages detects by itself whether a message was cut off.
         return failure_->code() == ErrorCode::kConnectionReset ? 0 : Failed(EPROTO);
       }
       if (*got > 0) return static_cast<ssize_t>(*got);
@@ -70,7 +70,7 @@ ssize_t Wire::Receive(int fd, MutableBytes to) {
   }
 }
 
-// The handshake as far as it goes, and what waited for it.
+// Advances the handshake as far as possible, then writes the bytes that waited for it.
 bool Wire::Shake(int fd) {
   if (failure_) return false;
   if (tls_->established()) return true;
@@ -78,8 +78,8 @@ bool Wire::Shake(int fd) {
   while (true) {
     shaken = tls_->Handshake();
     const bool had_unsent = unsent();
-    const Sending sent = SendUnsent(fd, *tls_);  // an alert too
-    // What is to be said may be longer than the room for it: a chain of certificates.
+    const Sending sent = SendUnsent(fd, *tls_);  // sends an alert too
+    // The session's output may exceed its buffer (a chain of certificates), so the handshake continues after each send.
     if (!shaken || *shaken || !had_unsent || sent != Sending::kDone) break;
   }
   if (!shaken) {
@@ -95,7 +95,7 @@ bool Wire::Shake(int fd) {
   return !failure_;
 }
 
-// Bytes from the socket for TLS; 0: there are some, or the end.
+// Moves bytes from the socket to TLS. 0: bytes were moved, or the stream has ended.
 ssize_t Wire::Fill(int fd) {
   const MutableBytes room = tls_->Room();
   if (room.empty()) return Failed(EAGAIN);
@@ -140,7 +140,8 @@ bool Wire::SendAll(int fd, Bytes bytes) {
 
 bool Wire::Flush(int fd) {
   if (!tls_) return true;
-  if (!tls_->established()) Shake(fd);  // what is to be said may be longer than the room for it
+  if (!tls_->established())
+    Shake(fd);  // the session's output may exceed its buffer, so the handshake may have more to send
   return SendUnsent(fd, *tls_) != Sending::kBlocked;
 }
 

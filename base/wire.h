@@ -1,9 +1,9 @@
-// A connected socket that speaks TLS where it is told to, and else nothing but the kernel's calls: what protocols that
-// exchange messages (hellos, control frames, the store's) read and write through, so that they need not know. Streams
-// that are to be fast have code of their own (transport/tcp/tls_lane.h).
+// A connected socket, with TLS or without. Protocols that exchange messages (handshakes, control frames, the store's
+// messages) read and write through a Wire, so their code is the same in both cases. Fast streams have their own code
+// (transport/tcp/tls_lane.h).
 //
-// The descriptor stays the caller's and does not block. Readiness is looked for on it; only what HasReceived says is
-// not seen there.
+// The caller keeps ownership of the descriptor, which must not block. The caller polls the descriptor for readiness.
+// Polling does not see bytes that TLS has already taken from the socket: check HasReceived for them.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -24,41 +24,42 @@ namespace rondo {
 
 class Wire {
  public:
-  // What may be sent before TLS is established, and waits for it: hellos.
+  // The limit for bytes that are sent before TLS is established. They wait for it; this is used for hellos.
   static constexpr std::size_t kMaxEarlyBytes = 8192;
 
   Wire() = default;
-  // `tls`: may be null, and may be established.
+  // `tls` may be null (no TLS), and may already be established.
   explicit Wire(std::unique_ptr<TlsSession> tls) : tls_(std::move(tls)) {}
 
   bool has_tls() const { return tls_ != nullptr; }
 
-  // As recv: bytes into `to`; 0 at the stream's end; -1 and errno: EAGAIN when there is nothing now, EPROTO when TLS
-  // failed and failure() says why (the peer has been told). Carries the handshake on in both directions.
+  // Like recv: copies bytes into `to`; returns 0 at the end of the stream; -1 and errno EAGAIN if no bytes are
+  // available now; -1 and EPROTO if TLS failed: failure() says why, and an alert has been sent to the peer. Also
+  // advances the TLS handshake, sending and receiving.
   ssize_t Receive(int fd, MutableBytes to);
-  // As sendmsg: how many bytes from the front were taken, which is not yet sent: Flush. -1 and errno: EAGAIN when none
-  // can be taken now. A failure of TLS is told by Receive.
+  // Like sendmsg: returns how many bytes from the front were accepted. They may not be sent yet: see Flush. -1 and
+  // errno EAGAIN: none can be accepted now. After a failure of TLS the next Receive reports the reason.
   ssize_t Send(int fd, std::span<const Bytes> pieces);
-  // All of these bytes or nothing; for the first messages of a connection, which has room for them.
+  // Accepts all of these bytes or returns false. For the first messages of a connection, for which there is room.
   bool SendAll(int fd, Bytes bytes);
-  // Sends what was taken. True: nothing is left, or never can be.
+  // Sends the accepted bytes. True: none are left, or the connection cannot send any more.
   bool Flush(int fd);
-  // Something was taken and has not been sent: it needs room in the socket, and Flush.
+  // Whether accepted bytes have not been sent. They need room in the socket, and a call of Flush.
   bool unsent() const { return tls_ != nullptr && !tls_->Unsent().empty(); }
-  // Bytes have been taken from the socket that Receive has not given.
+  // Whether bytes were taken from the socket that Receive has not returned.
   bool HasReceived() const { return tls_ != nullptr && tls_->HasReceived(); }
 
-  // Why TLS failed; kAuth mostly.
+  // Why TLS failed; usually kAuth.
   const std::optional<Error>& failure() const { return failure_; }
-  // The first bytes that came, at most 12: what it is that is no TLS.
+  // The first bytes that were received, at most 12. They identify a peer that does not speak TLS.
   Bytes beginning() const { return Bytes(beginning_).first(beginning_bytes_); }
-  // Gives the established session away.
+  // Transfers the established session to the caller.
   std::unique_ptr<TlsSession> ReleaseTls() { return std::move(tls_); }
-  // ", TLS 1.3 ..."; empty without.
+  // "; TLS 1.3, ..."; empty without TLS.
   std::string Describe() const { return tls_ != nullptr ? "; " + tls_->Describe() : ""; }
 
  private:
-  // False: failed.
+  // Advances the TLS handshake. False: TLS failed.
   bool Shake(int fd);
   ssize_t Fill(int fd);
 

@@ -1,4 +1,4 @@
-// File descriptors as a limit: how many this process has open, and the words for a call that got none.
+// Error texts for the limit on file descriptors, and how many descriptors this process has open.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,20 @@
 
 namespace rondo {
 
-// How many descriptors this process has open, and how many it may have.
+// The number of open descriptors of this process, and its limit.
 struct DescriptorUse {
   std::size_t open = 0;
   std::size_t limit = 0;
 };
 DescriptorUse CountDescriptors();
 
-// What a failed system call says, in words. Where the limit on descriptors made it fail (EMFILE, ENFILE) the words name
-// the need, which is `descriptors`, the limit, and the remedy. Leaves errno as it is.
+// Describes in words why a system call failed; `error` is its errno. If the limit on descriptors caused the failure
+// (EMFILE, ENFILE), the text names the limit and the remedy, and for EMFILE the need, which is `descriptors`. Preserves
+// errno.
 std::string SystemWords(int error, std::size_t descriptors = 1);
 
-// Whether `count` descriptors can be had now: takes them and gives them back. kResource, with need, limit and remedy:
-// there are not so many for `what`, "a communicator".
+// Whether `count` more descriptors are available now: opens and closes that many. kResource: there are fewer; the
+// message names `what` needs them ("a communicator"), the need, the limit and the remedy.
 Status CheckDescriptorsLeft(std::size_t count, const std::string& what);
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Internet addresses as values: what interfaces have, what addresses carry, what messages print.
+// Internet addresses as values, for network interfaces, the addresses that ranks exchange, and messages.
 //
-// Thread rule: values; functions are pure, but for those that ask a socket.
+// Thread rule: values. Functions are pure, except those that query a socket.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 
 namespace rondo {
 
-// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (::ffff:a.b.c.d) is always kept as the IPv4 address.
+// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (::ffff:a.b.c.d) is always stored as the IPv4 address.
 class IpAddress {
  public:
   IpAddress() = default;  // 0.0.0.0
@@ -54,17 +54,17 @@ struct SocketAddress {
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 };
 
-// For system calls. An IPv4 address becomes a sockaddr_in, never a mapped one.
+// For system calls. An IPv4 address becomes a sockaddr_in, never a mapped IPv6 address.
 struct RawSocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 RawSocketAddress ToRaw(const SocketAddress& address);
-// nullopt: another family.
+// nullopt: the address belongs to another family.
 std::optional<SocketAddress> FromRaw(const sockaddr* address);
 
-// Of a socket's two ends. 0.0.0.0:0 where it has none, or none of the Internet.
+// The addresses of a socket's two ends. 0.0.0.0:0 if that end has no Internet address.
 SocketAddress LocalSocketAddress(int fd);
 SocketAddress PeerSocketAddress(int fd);
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kLingerPauseMs = 100;
 
-// As it stands before a port.
+// The address as it is written before ":port".
 std::string HostText(const IpAddress& ip) { return ip.is_v4() ? ip.ToString() : fmt::format("[{}]", ip.ToString()); }
 
 Error ErrorAt(ErrorCode code, const std::string& address, std::string message) {
@@ -32,14 +32,14 @@ Error ErrorAt(ErrorCode code, const std::string& address, std::string message) {
   return Error(std::move(details));
 }
 
-// What came of one try: the socket, or errno.
+// The result of one attempt: the socket, or errno.
 struct Try {
   Fd fd;
   int error = 0;
   bool has_socket = false;
 };
 
-// `shares`: also where other sockets that allow it have the port already.
+// `shares`: also uses the port if other sockets with SO_REUSEADDR have it.
 Try TryPort(const ListenRequest& request, std::uint16_t port, bool shares) {
   Try attempt;
   const RawSocketAddress address = ToRaw({request.address.ip, port});
@@ -65,7 +65,7 @@ Try TryPort(const ListenRequest& request, std::uint16_t port, bool shares) {
   return attempt;
 }
 
-// Of any failure but that the port is in use.
+// The error for every failure except a port in use.
 Error Refused(const Try& attempt, const std::string& address) {
   const int error = attempt.error;
   ErrorCode code = ErrorCode::kResource;
@@ -120,10 +120,10 @@ Error UsedUp(const ListenRequest& request, PortRange range) {
                       : ""));
 }
 
-// Each port by itself. The system gives none out that connections use or have left behind, but takes it when asked.
-// Such ports, and those that are held for somebody without being listened on, come last.
+// Tries each port by itself. When the system chooses a port, it skips those with open or closed connections, but bind
+// accepts them. Such ports, and ports that are bound without a listener, are tried last.
 Result<Fd> ListenInRange(const ListenRequest& request, PortRange range) {
-  // Ranks of one host begin at different ports.
+  // Ranks of one host start at different ports.
   const int start = range.IsSet() ? static_cast<int>(getpid()) % range.count() : 0;
   for (const bool shares : {false, true}) {
     for (int i = 0; range.IsSet() && i < range.count(); ++i) {
@@ -170,7 +170,7 @@ PortRange EphemeralPorts() {
 }
 
 PortUse UseOfPortIn(std::string_view tables, std::uint16_t port) {
-  // "   0: 0100007F:1F90 00000000:0000 0A ...": number, local address and port, remote ones, state.
+  // "   0: 0100007F:1F90 00000000:0000 0A ...": number, local address and port, remote address and port, state.
   constexpr std::string_view kTimeWait = "06", kListen = "0A";
   PortUse use{.known = true};
   const std::string wanted = fmt::format("{:04X}", port);

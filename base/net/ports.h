@@ -1,8 +1,9 @@
-// Ports of TCP: a range of them as users write it, listening on one of a range, and what keeps a port from being had.
+// TCP ports: ranges as users write them, listening on a port of a range, and why a port is not available.
 //
-// A port that some socket uses as its local one can still be listened on, as long as nothing listens there and both
-// sockets allow it (SO_REUSEADDR). So every socket of ours allows it, those that connect too: the system may have given
-// them the very port that a server is about to take, and what they leave behind (TIME-WAIT) would keep it for a minute.
+// A process can listen on a port that another socket uses as its local port, as long as no socket listens there and
+// both sockets set SO_REUSEADDR. So every socket of Rondo sets it, also sockets that only connect: the system may have
+// given them the port that a server is about to use, and their closed connections (TIME-WAIT) would block it for a
+// minute.
 #pragma once
 
 #include <cstdint>
@@ -18,60 +19,61 @@
 
 namespace rondo {
 
-// The ports on which a process may listen. Not set: any that the system chooses.
+// The ports on which a process may listen. If not set, the system chooses any port.
 struct PortRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
 
   bool IsSet() const { return first != 0; }
   int count() const { return last - first + 1; }
-  std::string ToString() const;  // "29500-29599", "29500"; "" where it is not set
+  std::string ToString() const;  // "29500-29599", "29500"; "" if not set
   friend bool operator==(const PortRange&, const PortRange&) = default;
 };
 
-// "29500-29599" or "29500", of 1 to 65535. kInvalidArgument: "wants FIRST-LAST, ...".
+// Parses "29500-29599" or "29500", ports from 1 to 65535. kInvalidArgument: "wants FIRST-LAST, ...".
 Result<PortRange> ParsePortRange(std::string_view text);
 
-// The range from which the system takes ports that no program chose (net.ipv4.ip_local_port_range). Not set: unknown.
+// The range from which the system chooses ports (net.ipv4.ip_local_port_range). Not set: unknown.
 PortRange EphemeralPorts();
 
-// Which sockets of this network namespace have a port as their local one.
+// The sockets of this network namespace that have a given port as their local port.
 struct PortUse {
-  bool known = false;      // the system tells
-  bool listens = false;    // a socket listens on it
-  bool connected = false;  // connections use it
-  int lingering = 0;       // connections that have ended use it for up to a minute (TIME-WAIT)
+  bool known = false;      // the system reports it
+  bool listens = false;    // a socket listens on the port
+  bool connected = false;  // connections use the port
+  int lingering = 0;       // closed connections that still occupy the port, for up to a minute (TIME-WAIT)
 };
 PortUse UseOfPort(std::uint16_t port);
-// The same of the texts of /proc/net/tcp and tcp6, one behind the other.
+// The same, from the concatenated texts of /proc/net/tcp and /proc/net/tcp6.
 PortUse UseOfPortIn(std::string_view tables, std::uint16_t port);
 
 struct ListenRequest {
-  SocketAddress address;       // its port is the one wanted; 0: one of `ports`
-  PortRange ports = {};        // not set: one that the system chooses
-  bool both_families = false;  // of an IPv6 address: takes connections over IPv4, too
+  SocketAddress address;       // its port is the wanted one; 0: one of `ports`
+  PortRange ports = {};        // not set: a port that the system chooses
+  bool both_families = false;  // for an IPv6 address: also accepts connections over IPv4
   int backlog = 0;
   std::function<void(int)> prepare = nullptr;  // sets options of the socket before it is bound
-  // Until when a wanted port is tried again while nothing is in the way but connections that have ended (TIME-WAIT).
+  // If only closed connections (TIME-WAIT) occupy the wanted port, it is retried until this time.
   TimePoint until{};
-  std::shared_ptr<const Clock> clock = nullptr;  // null: the machine's
+  std::shared_ptr<const Clock> clock = nullptr;  // null: the machine's clock
 };
 
-// A listening socket that does not block. The errors name the address: kAddressInUse says what has the port, or which
-// range is used up; kInvalidArgument: this machine has no such address, or the user may not take the port;
-// kUnsupported: the machine lacks the family; kResource: a limit.
+// Returns a listening socket that does not block. The errors name the address. kAddressInUse: the message says what
+// uses the port, or which range is used up. kInvalidArgument: this machine does not have the address, or the user may
+// not use the port. kUnsupported: the machine lacks the address family. kResource: a limit was reached.
 Result<Fd> ListenOnPort(const ListenRequest& request);
 
-// Allows others to listen on the local port of this socket. Before it is bound or connected.
+// Sets SO_REUSEADDR, so that a server may listen on this socket's local port. Call it before bind or connect.
 void LetPortBeReused(int fd);
 
-// Whether a connected socket is its own peer: where nothing listens on a port, a connect to it succeeds when the system
-// picks that very port as the local one.
+// Whether a connected socket is its own peer. If no process listens on a port, a connect to that port succeeds if the
+// system happens to choose the same port as the local one.
 bool IsConnectedToItself(int fd);
-// Makes the coming close abortive, so that nothing of the connection lingers (TIME-WAIT).
+// Makes the next close abortive, so that the connection does not remain in TIME-WAIT.
 void MakeCloseAbortive(int fd);
 
-// Why a connect found no local port (EADDRNOTAVAIL), with the range; "": there are ports, so that was not the reason.
+// Explains why a connect found no local port (EADDRNOTAVAIL), with the range. "": ports are available, so the cause is
+// another one.
 std::string WhyNoLocalPort(int family);
 
 }  // namespace rondo

@@ -25,8 +25,8 @@ namespace rondo {
 namespace {
 
 struct Lookup {
-  int error = 0;   // of getaddrinfo
-  int system = 0;  // errno where error is EAI_SYSTEM
+  int error = 0;   // the result of getaddrinfo
+  int system = 0;  // errno, if error is EAI_SYSTEM
   std::vector<SocketAddress> addresses;
 };
 
@@ -50,7 +50,8 @@ Lookup LookUp(const HostPort& host_port, ResolveFor purpose, int flags) {
   return lookup;
 }
 
-// getaddrinfo knows no deadline, so names are looked up on a thread that may be left behind with what it needs.
+// getaddrinfo takes no deadline, so a thread calls it. At the deadline the thread is left running; it owns the data
+// that it uses.
 std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose, Duration patience) {
   struct Shared {
     std::mutex mutex;
@@ -66,7 +67,7 @@ std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose,
       shared->lookup = std::move(lookup);
       shared->done.notify_all();
     }).detach();
-  } catch (const std::system_error& failed) {  // the system gives no thread
+  } catch (const std::system_error& failed) {  // the system cannot start a thread
     return Lookup{.error = EAI_SYSTEM, .system = failed.code().value(), .addresses = {}};
   }
   std::unique_lock lock(shared->mutex);

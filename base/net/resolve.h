@@ -1,4 +1,4 @@
-// Host names and ports in text, and the addresses that they stand for.
+// Host names and ports as text, and their addresses.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace rondo {
 
-// "host:port". The host is a name, an IPv4 address, or an IPv6 address without its brackets; it may carry a scope
+// "host:port". `host` is a name, an IPv4 address, or an IPv6 address without brackets, which may have a scope
 // ("fe80::1%eth0").
 struct HostPort {
   std::string host;
   std::uint16_t port = 0;
-  // With brackets where the host has colons.
+  // Puts the host in brackets if it contains a colon.
   std::string ToString() const;
 };
 
-// Reads "host:port", "10.0.0.1:29500", "[::1]:29500". kInvalidArgument names the part that is wrong and what is wanted.
+// Parses "host:port", "10.0.0.1:29500", "[::1]:29500". kInvalidArgument: the message names the wrong part and what is
+// expected.
 Result<HostPort> ParseHostPort(std::string_view text);
 
 enum class ResolveFor { kConnect, kListen };
 
-// All addresses of a host, of every family, in the resolver's order, without doubles. kConnect: an empty host means the
-// loopback. kListen: it means every interface. The answer of a name server is awaited until `deadline` at most
-// (kUnreachable names the host and says what the resolver said); numbers are read at once.
+// All addresses of a host, of every family, in the resolver's order, without duplicates. An empty host is the loopback
+// for kConnect, and all interfaces for kListen. Numeric addresses are parsed at once; a name server's answer is awaited
+// until `deadline`. kUnreachable: the host was not found in time; the message names the host and quotes the resolver.
 Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor purpose, const Clock& clock,
                                            TimePoint deadline);
 
-// Whether this machine has the address: something can be bound to it.
+// Whether this machine has the address, so that a socket can be bound to it.
 bool IsLocal(const SocketAddress& address);
 
 }  // namespace rondo
