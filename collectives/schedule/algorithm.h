@@ -1,4 +1,5 @@
-// An algorithm, as the code that builds and runs schedules sees it. collectives/algorithms/table.h lists all of them.
+// An algorithm, as the code that builds and runs schedules uses it. collectives/algorithms/table.h lists all
+// algorithms.
 #pragma once
 
 #include "collectives/schedule/layout.h"
@@ -6,40 +7,40 @@
 
 namespace rondo {
 
-// A pure function: writes the transfers of the whole world. REQUIRES: world.size >= 1, 0 <= root < size; `hosts` is
-// empty or names a host for every rank.
+// A pure function that writes the transfers of all ranks. REQUIRES: world.size >= 1, 0 <= root < size; `hosts` is empty
+// or has one entry per rank.
 using GenerateFunction = void (*)(const World& world, Transfers& out);
 
-// Further properties of an algorithm, by which a communicator decides whether it can use it.
+// Properties by which a communicator decides whether it can use an algorithm.
 struct AlgorithmTraits {
   // Properties of reductions. Both are proved (collectives/algorithms/prove.h).
-  bool rank_order = false;  // the operands of every chunk stand in the ranks' order: `op` need not commute
-  bool left_fold = false;   // every chunk is ((0 op 1) op 2) op ...: the same bits as any other left fold
-  // Its transfers span blocks of which a rank may not know the lengths: it does not serve the variants with a count per
-  // block (all_gather_v, ...).
+  bool rank_order = false;  // the operands of every chunk are in the order of ranks, so `op` need not commute
+  bool left_fold = false;   // every chunk is ((0 op 1) op 2) op ..., so any two left folds give the same bits
+  // A rank's transfers include blocks whose lengths the rank may not know. The algorithm then cannot run the variants
+  // with a count per block (all_gather_v, ...).
   bool needs_equal_counts = false;
-  // A transfer may have several blocks, which lie side by side: it does not serve where a block is cut into shares
-  // (collectives/engine/railed_engine.h). Of algorithms on one block never.
+  // A transfer may contain several adjacent blocks. The algorithm then cannot run where each block is cut into shares
+  // (collectives/engine/railed_engine.h). Always false for an algorithm whose vector is one block.
   bool spans_blocks = false;
-  // Each rank sends and receives alike from beginning to end, and the vector is one block: worth running in slices
-  // (collectives/engine/slices.h).
+  // The vector is one block, and each rank sends and receives at the same rate from beginning to end. It then pays to
+  // run the algorithm in slices (collectives/engine/slices.h).
   bool in_slices = false;
 };
 
 struct AlgorithmEntry {
   Collective collective;
   Algorithm algorithm;
-  std::uint32_t (*chunks_per_block)(const World& world);  // into how many chunks it cuts each block (layout.h), >= 1
+  std::uint32_t (*chunks_per_block)(const World& world);  // how many chunks each block is cut into (layout.h), >= 1
   GenerateFunction generate;
   AlgorithmTraits traits = {};
 };
 
-// The chunks of the whole virtual vector: chunks per block times blocks.
+// The number of chunks of the whole virtual vector: chunks per block times blocks.
 inline std::uint32_t ChunksOf(const AlgorithmEntry& entry, const World& world) {
   return entry.chunks_per_block(world) * BlocksOf(entry.collective, world.size);
 }
 
-// Its `hosts` live as long as the key's.
+// The world of a schedule's key. Its `hosts` point into the key's list, which must outlive it.
 inline World WorldOf(const ScheduleKey& key) {
   World world{.size = key.world_size, .root = key.root};
   if (key.hosts != nullptr) world.hosts = *key.hosts;

@@ -1,4 +1,4 @@
-// The collectives and the algorithms that do them, by number and by name.
+// The collectives and the algorithms that implement them: their numbers and names.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// The numbers go over the wire (docs/WIRE.md): append, never renumber.
+// The numbers are part of the wire protocol (docs/WIRE.md): append only, never renumber.
 enum class Collective : std::uint8_t {
   kAllReduce = 1,
   kBroadcast,
@@ -22,24 +22,24 @@ enum class Collective : std::uint8_t {
 std::string_view Name(Collective collective);  // "all_reduce"
 std::optional<Collective> ParseCollective(std::string_view name);
 
-// The numbers go over the wire: append, never renumber.
+// The numbers are part of the wire protocol: append only, never renumber.
 enum class Algorithm : std::uint8_t {
-  kRing = 1,           // each rank talks to its neighbours only, around a circle
-  kTree,               // binomial
-  kRecursiveHalving,   // all-reduce: Rabenseifner's halving and doubling
-  kRecursiveDoubling,  // partners at distance 1, 2, 4...
-  kScatterAllGather,   // broadcast
-  kDissemination,      // barrier
-  kDirect,             // every pair of ranks that has something for each other, at once
-  kChain,              // along the ranks' order, streaming
+  kRing = 1,           // each rank exchanges data only with its two neighbours on a circle
+  kTree,               // binomial tree
+  kRecursiveHalving,   // for all_reduce: Rabenseifner's halving and doubling
+  kRecursiveDoubling,  // partners at distances 1, 2, 4...
+  kScatterAllGather,   // broadcast only
+  kDissemination,      // barrier only
+  kDirect,             // every pair of ranks that exchanges data does so directly, all at once
+  kChain,              // along the order of ranks, streaming
   kDoubleTree,         // two binary trees that share the work
-  kBruck,              // all-to-all, all-gather: Bruck et al.
+  kBruck,              // all_to_all and all_gather: Bruck et al.
   kPairwise,           // one partner after the other
-  kKnomial4,           // trees whose nodes have up to three children a level
+  kKnomial4,           // trees whose nodes have up to three children per level
   kKnomial8,
-  kHierarchical,  // within hosts, then among them
-  kTwoShot,       // everyone to the owner of a chunk, owners to everyone
-  kIntranode,     // no schedule: written once in memory that all ranks share (collectives/intranode/intranode_path.h)
+  kHierarchical,  // first within hosts, then between hosts
+  kTwoShot,       // each rank sends to the owners of chunks, then the owners send to all ranks
+  kIntranode,     // no schedule: the ranks of one host share memory (collectives/intranode/intranode_path.h)
 };
 std::string_view Name(Algorithm algorithm);  // "recursive_halving"
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);

@@ -1,12 +1,12 @@
-// Where chunks lie: the pure functions that turn chunk indices into elements.
+// Pure functions that map chunk indices to elements.
 //
-// ChunkGrid cuts one block. BlockGrid lines the blocks of a virtual vector (layout.h) up: a *position* is an offset in
-// that vector, the same for every buffer, so that "how far has that step come" is one comparison. Where a position lies
-// in memory is another question: a buffer holds only some blocks, packed (PackedElement).
+// ChunkGrid cuts one block into chunks. BlockGrid concatenates the blocks of a virtual vector (layout.h). A *position*
+// is an offset in that vector, the same for every buffer, so comparing the progress of two steps is one comparison. A
+// position is not an offset in memory, because a buffer holds only some blocks, packed: see PackedElement.
 //
-// Positions are local. Where every block has the same count all ranks compute the same ones; where counts differ by
-// block a rank need only know the counts of the blocks it touches, and may take the others for empty: the two ends of
-// a transfer have to agree on its length, not on its position.
+// Positions are local to a rank. If every block has the same count, all ranks compute the same positions. If counts
+// differ by block, a rank needs only the counts of the blocks that it touches and may treat the others as empty. The
+// two ends of a transfer must agree on its length, but not on its position.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 
 namespace rondo {
 
-// Cuts `count` elements of `element_bytes` into `chunks` pieces that differ by at most one unit. A unit is one element,
-// or a whole cache line of elements where every chunk has at least 16 of those, so that chunks of big vectors start
-// aligned when the vector does (the last chunk then also takes the rest).
+// Cuts `count` elements of `element_bytes` into `chunks` pieces that differ by at most one unit. A unit is normally one
+// element. If every chunk has at least 16 cache lines, a unit is a cache line of elements, so that chunks of an aligned
+// vector start aligned; the last chunk then also takes the remaining elements.
 class ChunkGrid {
  public:
   ChunkGrid(std::uint64_t count, std::size_t element_bytes, std::uint32_t chunks)
@@ -33,7 +33,7 @@ class ChunkGrid {
     remainder_ = units % chunks;
   }
 
-  // The first element of a chunk; Begin(chunks) is the count.
+  // The first element of a chunk. BeginElement(chunks) is the count.
   std::uint64_t BeginElement(std::uint32_t chunk) const {
     if (chunk >= chunks_) return count_;
     return (chunk * quotient_ + std::min<std::uint64_t>(chunk, remainder_)) * unit_;
@@ -53,13 +53,14 @@ class ChunkGrid {
   std::uint64_t remainder_;
 };
 
-// The counts of a collective whose blocks differ in length (all_gather_v, ...), as prefix sums in elements; lent for as
-// long as the grid lives. All empty: every block has the operation's count.
+// The counts of a collective whose blocks differ in length (all_gather_v, ...), as prefix sums in elements. The spans
+// must outlive the grid. All empty: every block has the operation's count.
 struct BlockCounts {
-  // Of all collectives but all_to_all: block b is elements [begins[b], begins[b + 1]). blocks + 1 entries.
+  // For all collectives except all_to_all: block b has the elements [begins[b], begins[b + 1]). It has blocks + 1
+  // entries.
   std::span<const std::uint64_t> begins = {};
-  // Of all_to_all, world_size + 1 entries each: what goes to rank j is [sent[j], sent[j + 1]) of the input, what comes
-  // from rank i is [received[i], received[i + 1]) of the output. To oneself both say the same.
+  // For all_to_all, world_size + 1 entries each. The data for rank j is [sent[j], sent[j + 1]) of the input; the data
+  // from rank i is [received[i], received[i + 1]) of the output. Both give the same length for the rank itself.
   std::span<const std::uint64_t> sent = {};
   std::span<const std::uint64_t> received = {};
 
@@ -68,12 +69,12 @@ struct BlockCounts {
 
 class BlockGrid {
  public:
-  // `blocks` blocks of `count` elements, each cut into `chunks_per_block`.
+  // All `blocks` blocks have `count` elements, and each is cut into `chunks_per_block` chunks.
   BlockGrid(std::uint32_t blocks, std::uint64_t count, std::size_t element_bytes, std::uint32_t chunks_per_block)
       : blocks_(blocks), chunks_per_block_(chunks_per_block), block_(count, element_bytes, chunks_per_block) {}
 
-  // Blocks with counts of their own, seen by `rank`. REQUIRES: the spans have the lengths that BlockCounts says for
-  // `blocks`, and do not descend.
+  // Blocks with different counts, from the view of `rank`. REQUIRES: the spans have the lengths that BlockCounts says
+  // for `blocks`, and their values do not descend.
   BlockGrid(std::uint32_t blocks, const BlockCounts& counts, Rank rank, std::size_t element_bytes,
             std::uint32_t chunks_per_block)
       : blocks_(blocks),
@@ -83,7 +84,8 @@ class BlockGrid {
         counts_(counts),
         block_(0, element_bytes, chunks_per_block) {}
 
-  // The position of a chunk's, of a block's first element; that of the one behind the last is the length of the vector.
+  // The position of a chunk's first element; below, of a block's first element. The index behind the last one gives the
+  // length of the vector.
   std::uint64_t BeginElement(std::uint32_t chunk) const {
     if (chunks_per_block_ == 1) return BlockBegin(chunk);
     if (blocks_ == 1 && !varying_) return block_.BeginElement(chunk);
@@ -99,25 +101,26 @@ class BlockGrid {
   std::uint64_t BlockBegin(std::uint32_t block) const {
     if (!varying_) return block * block_.count();
     if (!counts_.begins.empty()) return counts_.begins[block];
-    // all_to_all: row by row. Of other ranks' rows only what comes to this rank is known, of the own one everything.
+    // all_to_all: the vector is ordered row by row. This rank knows its own row; of another row it knows only its own
+    // block.
     const auto world = static_cast<std::uint32_t>(counts_.sent.size()) - 1;
     const std::uint32_t row = block / world;
     const std::uint32_t column = block % world;
-    const std::uint64_t own_row = counts_.sent[world] - Received(rank_);  // beyond what comes to this rank of it
+    const std::uint64_t own_row = counts_.sent[world] - Received(rank_);  // the elements of the own row for other ranks
     if (row == world) return counts_.received[world] + own_row;
     if (row == rank_) return counts_.received[row] + counts_.sent[column];
     return counts_.received[row] + (row > rank_ ? own_row : 0) + (column > rank_ ? Received(row) : 0);
   }
   std::uint64_t BlockElements(std::uint32_t block) const { return BlockBegin(block + 1) - BlockBegin(block); }
 
-  // How many elements a buffer that holds `set`, packed, has in front of one of its blocks. REQUIRES:
+  // The offset of a block within a buffer that holds the blocks of `set`, packed, in elements. REQUIRES:
   // set.Contains(block).
   std::uint64_t PackedElement(const BlockSet& set, std::uint32_t block) const {
     if (set.stride == 1) return BlockBegin(block) - BlockBegin(set.first);
     if (!varying_) return set.IndexOf(block) * block_.count();
-    return counts_.received[set.IndexOf(block)];  // the only set with another stride is all_to_all's output
+    return counts_.received[set.IndexOf(block)];  // only the output of all_to_all has another stride
   }
-  // The length of such a buffer.
+  // The length of a buffer that holds the blocks of `set`, packed, in elements.
   std::uint64_t PackedElements(const BlockSet& set) const {
     if (!varying_) return set.count * block_.count();
     if (set.stride == 1) return BlockBegin(set.first + set.count) - BlockBegin(set.first);
@@ -136,8 +139,8 @@ class BlockGrid {
   std::uint32_t chunks_per_block_;
   std::uint32_t rank_ = 0;
   bool varying_ = false;
-  BlockCounts counts_;  // where varying
-  ChunkGrid block_;     // of every block, where all have one count
+  BlockCounts counts_;  // used if varying_
+  ChunkGrid block_;     // the grid of every block, if all blocks have the same count
 };
 
 }  // namespace rondo

@@ -8,8 +8,8 @@
 namespace rondo {
 namespace {
 
-// Follows every rank's value of every chunk through the transfers of the whole world, as RankBuilder (project.cc) does
-// for one rank's steps: a round's transfers carry what their senders held before it.
+// Follows every rank's value of every chunk through the transfers of all ranks. RankBuilder (project.cc) does the same
+// for one rank's steps. The transfers of a round carry what their senders held before the round.
 class InputFinder final : public Transfers {
  public:
   InputFinder(int world_size, std::uint32_t chunks, Rank rank)
@@ -40,7 +40,7 @@ class InputFinder final : public Transfers {
     std::uint32_t transfer = 0;
   };
 
-  // Chunks that go together are alike: one kernel call serves them.
+  // The chunks of one transfer must be of the same kind, because one kernel call processes them.
   Value ValueOf(Rank rank, ChunkRange chunks) const {
     const std::vector<Value>& values = values_[static_cast<std::size_t>(rank)];
     if (values.empty()) return Value::kInput;
@@ -72,7 +72,8 @@ class InputFinder final : public Transfers {
       case Kind::kReduce: break;
     }
     const Value own = ValueOf(effect.at, effect.chunks);
-    if (own == Value::kNone) return Set(effect.at, effect.chunks, effect.incoming);  // it is held back: a copy
+    if (own == Value::kNone)
+      return Set(effect.at, effect.chunks, effect.incoming);  // the rank holds its contribution back, so this is a copy
     if (effect.at == rank_)
       found_.arriving[effect.transfer] = {.incoming = effect.incoming == Value::kInput, .own = own == Value::kInput};
     Set(effect.at, effect.chunks, Value::kCombined);
@@ -81,8 +82,8 @@ class InputFinder final : public Transfers {
   const std::uint32_t chunks_;
   const Rank rank_;
   std::uint32_t transfers_ = 0;
-  std::vector<std::vector<Value>> values_;  // by rank; none: all are inputs
-  std::vector<Effect> effects_;             // of the round in hand, in the order they were written
+  std::vector<std::vector<Value>> values_;  // by rank; an empty entry: all chunks are inputs
+  std::vector<Effect> effects_;             // effects of the current round, in the order of the calls
   ReductionInputs found_;
 };
 

@@ -22,7 +22,7 @@ std::vector<Step>& StepsOf(Schedule& schedule, Site site) { return schedule.rank
 
 bool IsReceive(const Step& step) { return step.kind == StepKind::kRecv || step.kind == StepKind::kRecvReduce; }
 
-// A step that `wanted` accepts, each as likely as the other.
+// Chooses one of the steps that `wanted` accepts, all with the same probability.
 template <typename Wanted>
 std::optional<Site> Pick(Schedule& schedule, Random& random, Wanted wanted) {
   std::vector<Site> sites;
@@ -43,10 +43,10 @@ Site OtherEnd(const Schedule& schedule, const Step& step, bool is_send) {
     const bool other_direction = is_send ? IsReceive(steps[s]) : steps[s].kind == StepKind::kSend;
     if (other_direction && steps[s].transfer == step.transfer) return {peer, s};
   }
-  return {peer, 0};  // not reached in a proved schedule
+  return {peer, 0};  // never happens in a proved schedule
 }
 
-// Takes a step out; those behind it are renumbered and no longer depend on it.
+// Removes a step. Renumbers the later steps and removes their dependencies on it.
 void Erase(std::vector<Step>& steps, std::uint32_t index) {
   steps.erase(steps.begin() + index);
   for (std::size_t s = index; s < steps.size(); ++s) {
@@ -55,7 +55,7 @@ void Erase(std::vector<Step>& steps, std::uint32_t index) {
   }
 }
 
-// Puts a copy of a step right behind it; those behind are renumbered.
+// Inserts a copy of a step directly behind it and renumbers the later steps.
 void Double(std::vector<Step>& steps, std::uint32_t index) {
   Step again = steps[index];
   steps.insert(steps.begin() + index + 1, std::move(again));
@@ -87,7 +87,8 @@ bool DropReceive(Schedule& schedule, Random& random) {
 }
 
 bool DropTransfer(Schedule& schedule, Random& random) {
-  const bool barrier = schedule.key.collective == Collective::kBarrier;  // elsewhere a signal only sets the pace
+  const bool barrier =
+      schedule.key.collective == Collective::kBarrier;  // in other collectives a signal only paces the transfers
   const auto site =
       Pick(schedule, random, [&](const Step& step) { return kAnySend(step) && (barrier || step.chunks.count > 0); });
   if (!site) return false;
@@ -115,7 +116,7 @@ bool DoubleReceive(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Sends and combines twice, with all the order that it takes: only the arithmetic is wrong.
+// Sends and combines one contribution twice. The order is correct, so only the result is wrong.
 bool DoubleContribution(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kAnyReduce);
   if (!site) return false;
@@ -130,7 +131,7 @@ bool DoubleContribution(Schedule& schedule, Random& random) {
   again.transfer = fresh_number;
   again.dependencies = {{site->step, DependencyKind::kReadAfterWrite}};
   At(schedule, *site).finish = false;
-  // Whoever followed the first now follows the second.
+  // Dependencies on the first step become dependencies on the second.
   std::vector<Step>& steps = StepsOf(schedule, *site);
   for (std::size_t s = site->step + 2; s < steps.size(); ++s) {
     for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step == site->step ? 1 : 0;
@@ -140,7 +141,7 @@ bool DoubleContribution(Schedule& schedule, Random& random) {
   return true;
 }
 
-// Two sends of one lane change places at the sender only.
+// Swaps two sends of one lane, at the sender only.
 bool SwapSends(Schedule& schedule, Random& random) {
   std::vector<std::pair<Site, Site>> pairs;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
@@ -160,7 +161,7 @@ bool SwapSends(Schedule& schedule, Random& random) {
   return true;
 }
 
-// A step stands before one it depends on.
+// Moves a step before one that it depends on.
 bool MoveBeforeDependency(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kDependent);
   if (!site) return false;
@@ -204,7 +205,7 @@ bool SharedTransferNumber(Schedule& schedule, Random& random) {
 bool WrongChunkAtOneEnd(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kSendOfData);
   if (!site) return false;
-  ++At(schedule, *site).chunks.first;  // perhaps outside the grid, which is wrong too
+  ++At(schedule, *site).chunks.first;  // may lie outside the grid, which is wrong too
   return true;
 }
 
@@ -251,9 +252,9 @@ bool WriteInput(Schedule& schedule, Random& random) {
 
 // ---- dependencies ----
 
-// The dependencies without which a schedule is wrong. What waits for a signal is told of it and mostly does not need
-// it: the pace of a pairwise exchange, and what a rank hears twice in a barrier, unless it disseminates in a power of
-// two.
+// The dependencies that a schedule cannot lose. Steps that depend on a signal usually do not need it: it only paces a
+// pairwise exchange, and a barrier may deliver the same information twice. Dissemination among a power of two of ranks
+// needs every signal.
 std::vector<std::pair<Site, std::size_t>> NeededDependencies(const Schedule& schedule) {
   const bool news_needed = schedule.key.algorithm == Algorithm::kDissemination &&
                            std::has_single_bit(static_cast<unsigned>(schedule.key.world_size));
@@ -279,7 +280,7 @@ bool DropDependency(Schedule& schedule, Random& random) {
   return true;
 }
 
-// A dependency that says "one step further up" than it should.
+// Makes a dependency name the step before the right one.
 bool ShiftDependency(Schedule& schedule, Random& random) {
   auto needed = NeededDependencies(schedule);
   std::erase_if(needed, [&](const auto& place) {
@@ -296,7 +297,7 @@ bool DependOnSelf(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Follows what the send has handed over instead of what it no longer needs.
+// Lets a step overwrite data once a send has handed it over, instead of waiting until the send has released it.
 bool IgnoreRelease(Schedule& schedule, Random& random) {
   std::vector<std::pair<Site, std::size_t>> places;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
@@ -322,7 +323,8 @@ bool WrongKindForSend(Schedule& schedule, Random& random) {
   return true;
 }
 
-// An exchange that combines where it sends from: both sides wait until the other has taken what they hold back.
+// Makes both ranks of an exchange combine into the buffer from which they send. Each then waits until the other has
+// received data that it does not yet read.
 bool ExchangeInOneBuffer(Schedule& schedule, Random& random) {
   const auto exchanges = [&](Site site) -> std::optional<std::uint32_t> {
     const std::vector<Step>& steps = schedule.ranks[site.rank].steps;
@@ -369,7 +371,7 @@ bool MistakePlace(Schedule& schedule, Random& /*random*/) {
   return true;
 }
 
-// A rank that keeps something in scratch.
+// Chooses a rank that uses scratch.
 RankSchedule* PickScratch(Schedule& schedule, Random& random) {
   std::vector<RankSchedule*> ranks;
   for (RankSchedule& rank : schedule.ranks) {
@@ -381,7 +383,7 @@ RankSchedule* PickScratch(Schedule& schedule, Random& random) {
 bool KeepMoreScratch(Schedule& schedule, Random& random) {
   RankSchedule* rank = PickScratch(schedule, random);
   if (rank == nullptr) return false;
-  ++rank->scratch[random.Below(rank->scratch.size())].count;  // perhaps up to the next one, or past the end
+  ++rank->scratch[random.Below(rank->scratch.size())].count;  // may touch the next range or exceed the grid
   return true;
 }
 
@@ -467,7 +469,7 @@ bool FinishTooEarly(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Divides once more where the result is copied to its place.
+// Divides once more, where the result is copied to the output.
 bool FinishTwice(Schedule& schedule, Random& random) {
   if (schedule.key.world_size < 2) return false;
   const auto site =

@@ -1,5 +1,5 @@
-// Ways to break a schedule: what a slip in an algorithm, in the builder or in a hand-written schedule looks like. Each
-// mutation makes a schedule wrong, so the verifier must refuse every mutant; one that passes is a hole in the proof.
+// Ways to break a schedule, like mistakes in an algorithm, in the builder or in a hand-written schedule. Each mutation
+// makes a schedule wrong, so the verifier must refuse every mutant. A mutant that passes is a gap in the proof.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace rondo {
 
 struct Mutation {
   std::string_view name;  // "drop the receive of a transfer"
-  // Breaks `schedule` at a place drawn from `random`. False, and nothing changed, where it has no place for it: no
-  // finish to drop in a broadcast. REQUIRES: the schedule is a proved one of the builder's.
+  // Breaks `schedule` at a place that `random` chooses. Returns false, without a change, if the schedule has no such
+  // place, for example no finish to drop in a broadcast. REQUIRES: the builder made the schedule, and it is proved.
   bool (*apply)(Schedule& schedule, Random& random);
 };
 

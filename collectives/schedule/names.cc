@@ -37,7 +37,7 @@ constexpr std::array<std::pair<Algorithm, std::string_view>, 16> kAlgorithms{{
     {Algorithm::kIntranode, "intranode"},
 }};
 
-// Values that arrived over a wire may be none of ours: those are "unknown", never a crash.
+// A value that arrived over a wire may be none of the known ones; its name is "unknown".
 template <typename Table, typename Value>
 std::string_view NameIn(const Table& table, Value value) {
   for (const auto& [known, name] : table) {

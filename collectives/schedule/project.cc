@@ -22,28 +22,28 @@ ChunkRange Intersection(const ChunkRange& a, const ChunkRange& b) {
   return {first, end > first ? end - first : 0};
 }
 
-// What of `range` lies behind its first part.
+// The part of `range` behind its first part `part`.
 ChunkRange Behind(const ChunkRange& part, const ChunkRange& range) { return {part.end(), range.end() - part.end()}; }
 
 enum Place : std::uint8_t { kInInput, kInOutput, kInScratch, kNowhere };  // a BufferId, or none
 Place PlaceIn(BufferId buffer) { return static_cast<Place>(buffer); }
 
-// Who touches a chunk of a buffer.
+// The steps that last accessed a chunk of a buffer.
 struct Cell {
-  std::uint32_t last_writer = kNone;  // a step
-  std::uint32_t readers = kNone;      // since: a list of them
+  std::uint32_t last_writer = kNone;  // the step that wrote it last
+  std::uint32_t readers = kNone;      // the head of the list of steps that have read it since
 };
 
-// What a rank knows of a chunk.
+// The state of a chunk on this rank.
 struct ChunkState {
   std::array<Cell, kBuffers> cells;
-  Place place = kNowhere;  // of the rank's value
-  Place held = kNowhere;   // of its contribution, where that steps aside
+  Place place = kNowhere;  // the buffer that holds the rank's value
+  Place held = kNowhere;   // the buffer that holds its contribution, if that is held back
   bool in_scratch = false;
 };
 
-// The states of a window of chunks. Of the P * P blocks of an all_to_all a rank touches some 2 P, so there is room for
-// those only, a page at a time.
+// The states of a window of chunks. A rank touches only about 2 P of the P * P blocks of an all_to_all, so memory is
+// allocated page by page on first use.
 class ChunkStates {
  public:
   explicit ChunkStates(ChunkRange window) : window_(window), pages_(window.count / kPage + 1) {}
@@ -59,7 +59,7 @@ class ChunkStates {
     return page == nullptr ? kUntouched : (*page)[(chunk - window_.first) % kPage];
   }
 
-  // In the order of chunks, all that were touched and some more.
+  // Visits all touched chunks in order, and the other chunks of their pages.
   template <typename Function>
   void ForEach(Function function) const {
     for (std::uint32_t p = 0; p < pages_.size(); ++p) {
@@ -76,8 +76,8 @@ class ChunkStates {
   std::vector<std::unique_ptr<Page>> pages_;
 };
 
-// Builds one rank's steps from the transfers that concern it. Knows, per chunk of its window, which buffer holds the
-// rank's value, and per (buffer, chunk) who wrote it last and who read it since: all dependencies come from those two.
+// Builds one rank's steps from its transfers. For each chunk of its window it tracks which buffer holds the rank's
+// value, and per (buffer, chunk) the last writer and the readers since. All dependencies follow from these two.
 class RankBuilder {
  public:
   RankBuilder(const ScheduleKey& key, std::uint32_t chunks_per_block, Rank rank, ChunkRange window)
@@ -93,7 +93,7 @@ class RankBuilder {
     if (key.scaled) ScaleContribution(own);
   }
 
-  // What happens in the round in hand; it becomes steps at its end.
+  // Record transfers and effects of the current round. EndRound turns them into steps.
   void Send(Rank to, std::uint32_t transfer, ChunkRange chunks) {
     sends_.push_back({.kind = StepKind::kSend, .peer = to, .transfer = transfer, .chunks = chunks});
   }
@@ -107,7 +107,7 @@ class RankBuilder {
   bool round_is_empty() const { return sends_.empty() && effects_.empty(); }
 
   void EndRound() {
-    // Sends come first: they read what the rank held before the round.
+    // Sends come first, because they read what the rank held before the round.
     round_begin_ = schedule_.steps.size();
     for (Step& send : sends_) AddSend(std::move(send));
     for (auto& [effect, step] : effects_) {
@@ -146,7 +146,7 @@ class RankBuilder {
   }
 
  private:
-  // What the sends of a round do not see.
+  // Effects of a round that its sends do not see.
   enum class Effect : std::uint8_t { kArrival, kHold, kContribution };
 
   struct Reader {
@@ -160,7 +160,7 @@ class RankBuilder {
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) states_[c].place = PlaceIn(buffer);
   }
 
-  // The first part of `chunks` that `same(chunk)` answers alike for.
+  // The longest first part of `chunks` for which `same(chunk)` gives one value.
   template <typename Same>
   static ChunkRange FirstRun(ChunkRange chunks, Same same) {
     std::uint32_t end = chunks.first + 1;
@@ -170,7 +170,7 @@ class RankBuilder {
 
   Place PlaceAt(std::uint32_t chunk) const { return states_[chunk].place; }
 
-  // The buffer that holds the rank's value of all these chunks.
+  // The buffer that holds the rank's value of all these chunks. REQUIRES: it is one buffer.
   BufferId PlaceOf(ChunkRange chunks) const {
     const Place place = PlaceAt(chunks.first);
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) {
@@ -181,9 +181,10 @@ class RankBuilder {
     return static_cast<BufferId>(place);
   }
 
-  // Where a new value of these chunks goes: to the output if they have a place there and nothing that is still needed
-  // lies in it. Needed is what the round sends: an exchange that combined into what it sends would wait until the other
-  // side has consumed it, and the other side likewise, for ever. Needed is also a contribution that was held.
+  // The buffer for a new value of these chunks: the output if it has room for them and holds no data there that is
+  // still needed. Two kinds of data are needed: data that this round sends, and a held contribution. If both ranks of
+  // an exchange combined into the buffer from which they send, each would wait until the other has consumed its data,
+  // which is a deadlock.
   BufferId DestinationOf(ChunkRange chunks) const {
     const bool usable = OutputHas(chunks) && !SendsFromOutput(chunks) && !HoldsIn(kInOutput, chunks);
     return usable ? BufferId::kOutput : BufferId::kScratch;
@@ -212,7 +213,7 @@ class RankBuilder {
     return false;
   }
 
-  // Pre-multiplication comes first. The contribution stays in one piece: in the output if that has room for all of it.
+  // Pre-multiplication comes first. The contribution stays in one buffer: the output if it has room for all of it.
   void ScaleContribution(ChunkRange own) {
     if (own.count == 0) return;
     AddLocal({.kind = StepKind::kCopy,
@@ -222,8 +223,8 @@ class RankBuilder {
               .scale = true});
   }
 
-  // The buffer that holds the rank's value of all these chunks. Where they lie in several (its own part in the input,
-  // what it gathered in scratch) they are brought together first: one transfer is better than two.
+  // Returns the buffer that holds the rank's value of all these chunks. If they are in several buffers (its own block
+  // in the input, collected blocks in scratch), copies them into one first, because one transfer is cheaper than two.
   BufferId BringTogether(ChunkRange chunks) {
     const auto place = [this](std::uint32_t c) { return PlaceAt(c); };
     if (FirstRun(chunks, place) == chunks) return PlaceOf(chunks);
@@ -250,7 +251,7 @@ class RankBuilder {
     if (step.kind == StepKind::kRecvReduce && IsHeldBack(step.chunks)) step.kind = StepKind::kRecv;
     if (step.kind == StepKind::kRecvReduce) {
       step.source = BringTogether(step.chunks);
-      // While the own contribution is held back, the value comes from ranks lower than the one that sends now.
+      // While the rank holds its own contribution back, its value comes from ranks lower than the present sender.
       const bool held_back = states_[step.chunks.first].held != kNowhere;
       step.incoming_left = step.peer < schedule_.rank && !held_back;
       Read(step, step.source);
@@ -271,7 +272,7 @@ class RankBuilder {
 
   // ---- holding a contribution back ----
 
-  // The contribution steps aside: it stays where it is, and the rank has no value of the chunks for now.
+  // Holds the contribution back: it stays in its buffer, and the rank has no value of the chunks until one arrives.
   void StepAside(ChunkRange chunks) {
     RONDO_CHECK(OutputHas(chunks), "rank {} holds chunks [{}, {}) back, which its output does not have", schedule_.rank,
                 chunks.first, chunks.end());
@@ -283,7 +284,7 @@ class RankBuilder {
     }
   }
 
-  // Whether the rank has no value of the chunks because it holds its own back.
+  // Whether the rank has no value of the chunks because it holds its contribution back.
   bool IsHeldBack(ChunkRange chunks) const {
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) {
       if (states_[c].held == kNowhere || PlaceAt(c) != kNowhere) return false;
@@ -297,8 +298,8 @@ class RankBuilder {
       RONDO_CHECK(own != kNowhere && states_[c].held == own, "rank {} does not hold chunk {} back", schedule_.rank, c);
       states_[c].held = kNowhere;
     }
-    // The value comes from lower ranks, so it is the left operand. Where the contribution lies in the output the result
-    // is best there too.
+    // The value comes from lower ranks, so it is the left operand. If the contribution is in the output, the result
+    // should be there too.
     const BufferId value = BringTogether(step.chunks);
     step.incoming_left = own == kInOutput && !SendsFromOutput(step.chunks);
     step.source = step.incoming_left ? value : static_cast<BufferId>(own);
@@ -308,11 +309,12 @@ class RankBuilder {
 
   // ---- the end ----
 
-  // What the rank owes and what lies elsewhere, or never moved (its own block, a world of one), goes to the output.
+  // Copies to the output every block that must be there but is in another buffer, also one that never moved (the rank's
+  // own block, a world of one).
   void CopyStragglersToOutput() {
     for (std::uint32_t i = 0; i < owed_.count; ++i) {
       const std::uint32_t block = owed_.first + i * owed_.stride;
-      // Blocks that follow each other are one run.
+      // Adjacent blocks form one range.
       const std::uint32_t blocks = owed_.stride == 1 ? owed_.count : 1;
       ChunkRange rest = Intersection({block * chunks_per_block_, blocks * chunks_per_block_}, window_);
       while (rest.count > 0) {
@@ -347,7 +349,7 @@ class RankBuilder {
     schedule_.steps.push_back(std::move(step));
   }
 
-  // One dependency per pair of steps is enough: on a send only write-after-read is possible, and of every other step
+  // One dependency per pair of steps is enough: on a send only write-after-read is possible, and for every other step
   // the bytes done and the bytes released are the same.
   static void Depend(Step& step, std::uint32_t on, DependencyKind kind) {
     const auto known = std::find_if(step.dependencies.begin(), step.dependencies.end(),
@@ -355,7 +357,7 @@ class RankBuilder {
     if (known == step.dependencies.end()) step.dependencies.push_back({on, kind});
   }
 
-  // `step` is about to be appended and reads its chunks in `buffer`.
+  // Adds the dependencies of `step`, which is appended next and reads its chunks in `buffer`.
   void Read(Step& step, BufferId buffer) {
     for (std::uint32_t c = step.chunks.first; c < step.chunks.end(); ++c) {
       Cell& cell = CellOf(buffer, c);
@@ -365,10 +367,10 @@ class RankBuilder {
     }
   }
 
-  // Whether what `step` depends on already has followed `earlier` at this chunk, as when a contribution was combined
+  // Whether a dependency of `step` already follows `earlier` at this chunk. For example, a contribution was combined
   // into the value that is now copied over it.
   bool IsImplied(const Step& step, std::uint32_t earlier, std::uint32_t chunk) const {
-    if (schedule_.steps[earlier].kind == StepKind::kSend) return false;  // done is not released
+    if (schedule_.steps[earlier].kind == StepKind::kSend) return false;  // a send may be done but not released
     return std::any_of(step.dependencies.begin(), step.dependencies.end(), [&](const Dependency& dependency) {
       if (dependency.step <= earlier) return false;
       const Step& later = schedule_.steps[dependency.step];
@@ -379,8 +381,9 @@ class RankBuilder {
     });
   }
 
-  // `step` is about to be appended and writes its chunks in `buffer`. Where somebody has read since the last write,
-  // that reader followed the writer byte for byte, so following the reader implies following the writer.
+  // Adds the dependencies of `step`, which is appended next and writes its chunks in `buffer`. If a step has read a
+  // chunk since the last write, that reader followed the writer byte by byte, so following the reader implies following
+  // the writer.
   void Write(Step& step, BufferId buffer) {
     const std::uint32_t self = NextStep();
     for (std::uint32_t c = step.chunks.first; c < step.chunks.end(); ++c) {
@@ -397,7 +400,7 @@ class RankBuilder {
     }
   }
 
-  // Each signal waits for the one before it, so the last implies them all, whoever they came from.
+  // Each signal depends on the one before it, so the last signal implies all earlier ones, from any rank.
   void AddSignal(Step step) {
     if (last_signal_ != kNone) Depend(step, last_signal_, DependencyKind::kReadAfterWrite);
     last_signal_ = NextStep();
@@ -406,18 +409,18 @@ class RankBuilder {
 
   ChunkRange window_;
   std::uint32_t chunks_per_block_;
-  BlockSet output_;  // what the output has room for
-  BlockSet owed_;    // what must lie there in the end
+  BlockSet output_;  // the blocks for which the output has room
+  BlockSet owed_;    // the blocks that must be in the output at the end
   RankSchedule schedule_;
   ChunkStates states_;
   std::vector<Reader> readers_;
   std::uint32_t last_signal_ = kNone;             // the step that received it
-  std::vector<Step> sends_;                       // of the round in hand
-  std::vector<std::pair<Effect, Step>> effects_;  // of the round in hand, in the order they were written
-  std::size_t round_begin_ = 0;                   // the first step of that round
+  std::vector<Step> sends_;                       // the sends of the current round
+  std::vector<std::pair<Effect, Step>> effects_;  // effects of the current round, in the order of the calls
+  std::size_t round_begin_ = 0;                   // the first step of the current round
 };
 
-// Hands each transfer to the builders of its two ends, as far as those are among the ranks wanted: [first, first + n).
+// Passes each transfer to the builders of its two ends, if their ranks are among the wanted ones: [first, first + n).
 class Projector final : public Transfers {
  public:
   Projector(const ScheduleKey& key, std::uint32_t chunks_per_block, Rank first, int ranks, ChunkRange window)
@@ -458,18 +461,19 @@ class Projector final : public Transfers {
 
  private:
   RankBuilder* BuilderOf(Rank rank) {
-    const auto index = static_cast<std::size_t>(rank - first_);  // wraps to huge below first_
+    const auto index = static_cast<std::size_t>(rank - first_);  // below first_ it wraps to a huge number
     return index < builders_.size() ? &builders_[index] : nullptr;
   }
 
-  // The builder of a rank at which something happens to chunks in the round in hand; null if it is not wanted here.
+  // The builder of a rank that has an effect on chunks in the current round; null if the rank or the chunks are not
+  // wanted.
   RankBuilder* TouchedAt(Rank rank, ChunkRange chunks) {
     RankBuilder* builder = Intersection(chunks, window_).count > 0 ? BuilderOf(rank) : nullptr;
     if (builder != nullptr) touched_.push_back(builder);
     return builder;
   }
 
-  // Every rank counts every transfer, so that a number means the same one everywhere.
+  // Counts every transfer, whichever ranks are wanted, so that numbers mean the same on every rank.
   void Add(StepKind receive, Rank from, Rank to, ChunkRange chunks) {
     const std::uint32_t transfer = transfers_++;
     const ChunkRange part = Intersection(chunks, window_);
@@ -492,7 +496,7 @@ class Projector final : public Transfers {
   ChunkRange window_;
   std::uint32_t transfers_ = 0;
   std::vector<RankBuilder> builders_;
-  std::vector<RankBuilder*> touched_;  // in the round in hand; may repeat
+  std::vector<RankBuilder*> touched_;  // builders with steps in the current round; may repeat
 };
 
 std::vector<RankSchedule> ProjectRanks(const AlgorithmEntry& entry, const ScheduleKey& key, Rank first, int ranks,

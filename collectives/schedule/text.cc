@@ -67,8 +67,8 @@ std::string What(const Step& step) {
 
 // ---- parsing ----
 
-// One line, taken word by word. The first fault sticks and makes everything after it a no-op, so that the grammar can
-// be written down without a check per word.
+// Reads one line word by word. The first fault is kept, and every later call does nothing, so that the code of the
+// grammar needs no check per word.
 class Line {
  public:
   Line(std::string_view text, int number) : rest_(text.substr(0, text.find('#'))), number_(number) { SkipBlanks(); }
@@ -79,7 +79,7 @@ class Line {
     return Fail(ErrorCode::kInvalidArgument, "schedule text, line {}: {}", number_, fault_);
   }
 
-  // Takes `word` if it stands next.
+  // Consumes `word` if it is the next word.
   bool Accept(std::string_view word) {
     if (!ok() || Next() != word) return false;
     Take(word.size());
@@ -136,7 +136,7 @@ class Line {
   static bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
   static bool IsWordPart(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
 
-  // A run of letters and digits, or one other character.
+  // A series of letters and digits, or one other character.
   std::string_view Next() const {
     std::size_t length = 0;
     while (length < rest_.size() && IsWordPart(rest_[length])) ++length;
@@ -155,7 +155,7 @@ class Line {
   std::string fault_;
 };
 
-// Text is written by people: what is beyond these is a slip, not a world to make room for.
+// People write these texts, so a larger number is a typing error, not a world to allocate memory for.
 constexpr std::uint32_t kMaxRank = 1u << 24;
 constexpr std::uint32_t kMaxChunks = 1u << 24;
 
@@ -176,7 +176,7 @@ std::pair<BufferId, ChunkRange> TakeRange(Line& line) {
   return {buffer, TakeChunks(line)};
 }
 
-// Another range of a line; its chunks must be those of the first.
+// Reads another range of a line; its chunks must be those of the first.
 BufferId TakeSameRange(Line& line, ChunkRange chunks) {
   const auto [buffer, again] = TakeRange(line);
   if (again != chunks) {

@@ -1,5 +1,5 @@
-// Schedules as text, for people, diffs and golden files: Parse(Print(s)) == s for every schedule whose unused fields
-// have their defaults, as the builder's do. The ring's first rank in a world of three, in place:
+// Schedules as text, for people, diffs and golden files. Parse(Print(s)) == s for every schedule whose unused fields
+// have their defaults, as in those of the builder. The first rank of a ring in a world of three, in place:
 //
 //   schedule all_reduce ring world 3 root 0 in_place chunks 3
 //   rank 0
@@ -9,8 +9,8 @@
 //     3: recv_reduce output[0] = output[0] op rank 2 transfer 3 finish
 //     ...
 //
-// What a rank keeps in scratch stands before its steps. The last rank of a direct all_reduce holds its contribution
-// back until those of the lower ranks have come:
+// The chunks that a rank keeps in scratch are listed before its steps. The last rank of a direct all_reduce holds its
+// contribution back until those of the lower ranks have arrived:
 //
 //   rank 2
 //     scratch [0]
@@ -20,7 +20,7 @@
 //     3: recv_reduce scratch[0] = rank 1 op scratch[0] transfer 5 after 2 raw
 //     ...
 //
-// Grammar, one line per line; what follows a '#' and empty lines are skipped; words are separated by blanks:
+// Grammar, one line per line. Text after a '#' and empty lines are skipped; words are separated by blanks:
 //
 //   schedule = header { "rank" RANK [ "scratch" chunks { chunks } ] { step } }
 //   header   = "schedule" COLLECTIVE ALGORITHM "world" N "root" RANK
@@ -35,9 +35,9 @@
 //   chunks   = "[" ( CHUNK | FIRST ":" END ) "]"
 //   kind     = "raw" (read after write) | "war" (write after read) | "waw" (write after write)
 //
-// In recv_reduce the incoming operand, "rank 2", stands on the side where it is combined. In reduce one operand is the
-// destination. Ranges are half open; a signal has [0:0]. All ranges of a line name the same chunks. Ranks and steps are
-// numbered without gaps; there is one host per rank.
+// In recv_reduce the incoming operand, "rank 2", is written on the side where it is combined. In reduce one operand is
+// the destination. Ranges are half open; a signal has [0:0]. All ranges of a line name the same chunks. Ranks and steps
+// are numbered without gaps; there is one host per rank.
 #pragma once
 
 #include <string>
@@ -49,11 +49,11 @@
 namespace rondo {
 
 std::string Print(const Schedule& schedule);
-std::string Print(const RankSchedule& rank);  // from "rank R" on
-std::string Print(const Step& step);          // without its number: "send output[2] to 1 transfer 2"
+std::string Print(const RankSchedule& rank);  // begins with the line "rank R"
+std::string Print(const Step& step);          // without its index: "send output[2] to 1 transfer 2"
 
-// Checks the grammar and that what is named twice agrees; whether the schedule makes sense is the verifier's business.
-// kInvalidArgument names the line, what was expected and what stands there.
+// Checks the grammar, and that all ranges of a step name the same chunks. The verifier checks whether the schedule is
+// right. kInvalidArgument: the message names the line, what was expected and what was found.
 Result<Schedule> Parse(std::string_view text);
 
 }  // namespace rondo

@@ -19,10 +19,10 @@ namespace {
 
 bool IsSignal(const Step& step) { return Receives(step) && step.chunks.count == 0; }
 
-// Whether `later` does to what `earlier` did what the dependency says.
+// Whether the dependency of `later` on `earlier` is of the kind that it claims.
 bool IsTrue(const Step& earlier, const Step& later, DependencyKind kind) {
   const bool signal = IsSignal(earlier);
-  // It carries nothing but the news that it came: what tells of it, or of later news, waits for it.
+  // A signal carries no bytes, only the fact that it arrived. Sends and later signals may depend on it.
   if (signal) return kind == DependencyKind::kReadAfterWrite && (Sends(later) || IsSignal(later));
   if (!earlier.chunks.Overlaps(later.chunks)) return false;
   switch (kind) {
@@ -64,7 +64,7 @@ Status CheckDependencies(const Schedule& schedule, Place place) {
   return {};
 }
 
-// Whether the rank's buffer has room for all these chunks, one behind the other.
+// Whether the rank's buffer holds all these chunks contiguously.
 bool HasRoom(const Schedule& schedule, Rank rank, BufferId buffer, ChunkRange chunks) {
   if (buffer == BufferId::kScratch) {
     const std::vector<ChunkRange>& scratch = schedule.ranks[static_cast<std::size_t>(rank)].scratch;
@@ -76,7 +76,8 @@ bool HasRoom(const Schedule& schedule, Rank rank, BufferId buffer, ChunkRange ch
   const std::uint32_t per_block = schedule.chunks / BlocksOf(schedule.key.collective, schedule.key.world_size);
   const std::uint32_t first = chunks.first / per_block;
   const std::uint32_t last = (chunks.end() - 1) / per_block;
-  // Blocks that follow each other in the virtual vector do so in the buffer, unless its blocks have gaps between them.
+  // Blocks that are adjacent in the virtual vector are adjacent in the buffer, unless the buffer's set of blocks has
+  // gaps.
   return held.Contains(first) && held.Contains(last) && (first == last || held.stride == 1);
 }
 
@@ -137,16 +138,16 @@ void Measure(const Schedule& schedule, Proof& proof) {
   }
 }
 
-// How many rounds the events take where each rank has one port out and one port in, and an event waits for what its
-// steps depend on.
+// The number of rounds that the events take if each rank has one port for sending and one for receiving, and each event
+// waits for the dependencies of its steps.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
   struct Port {
-    std::uint32_t round = 0;     // of the last message through it
-    Rank peer = kNoRank;         // whose message that was
-    std::uint32_t transfer = 0;  // its last, as the schedule counts
+    std::uint32_t round = 0;     // the round of the last message through the port
+    Rank peer = kNoRank;         // the peer of that message
+    std::uint32_t transfer = 0;  // the number of that message's last transfer
   };
   struct Rounds {
-    std::vector<std::uint32_t> done_in;  // by step
+    std::vector<std::uint32_t> done_in;  // by step: the round in which it is done
     Port out, in;
   };
   std::vector<Rounds> ranks(schedule.ranks.size());
@@ -180,7 +181,8 @@ std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& or
   return rounds;
 }
 
-// Ranges in order, apart from each other, within the window, and everything there written by some step.
+// Checks that the ranges are sorted, not adjacent, and within the window, and that some step writes each of their
+// chunks.
 Status CheckScratch(const RankSchedule& rank, ChunkRange window) {
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < rank.scratch.size(); ++i) {

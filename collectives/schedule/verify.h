@@ -1,25 +1,27 @@
-// The proof of a schedule. Knows what a step means (step.h) and what a collective promises; shares no code with the
-// builder and believes nothing it says. Of every schedule that passes, all of this holds:
+// The proof of a schedule. The verifier is based on what a step means (step.h) and what a collective promises. It
+// shares no code with the builder and trusts none of its output. All of this holds for every schedule that passes:
 //
 //   Lanes      Each send has its receive: the same transfer number and the same chunks, at the same place in the lane's
 //              order on both ends.
-//   Progress   One total order of all steps exists that contains all dependencies and every lane's order, with no
-//              buffering at all: a send and its receive happen together, and the first send of a run waits for what
-//              any of the run waits for. So the schedule ends on every transport, however little it holds and however
-//              late it releases what was sent.
-//   Races      Of any two steps of a rank that touch the same chunk of the same buffer, at least one writing, the later
-//              one follows the earlier: by a chain of dependencies through steps on that chunk, or because the earlier
-//              one stands before it in the same direction of the same lane. Reading by a send ends when its bytes are
-//              released, so only a write-after-read dependency on the send itself ends it, a place in the lane does
-//              not. So whatever the timing, byte by byte, the result is that of the total order.
+//   Progress   There is a total order of all steps that contains all dependencies and every lane's order, even without
+//              buffering: a send and its receive happen together, and the first send of a run waits for the
+//              dependencies of the whole run. So the schedule ends on every transport, however little the transport
+//              buffers and however late it releases sent bytes.
+//   Races      If two steps of a rank touch the same chunk of the same buffer, and at least one writes, the later one
+//              follows the earlier. Either a chain of dependencies through steps on that chunk orders them, or the
+//              earlier one precedes it in the same direction of the same lane. A send reads until its bytes are
+//              released. Only a write-after-read dependency on the send itself waits for that; the order in the lane
+//              does not. So the result is that of the total order, whatever the timing of each byte.
 //   Truth      Every dependency names an earlier step and is of its kind: it reads what that step writes, and so on.
 //   Result     all_reduce: every chunk of every rank's output is one and the same expression that holds each rank's
-//              contribution exactly once, the lower rank's operand on the left of every combination, scaled once first
-//              if the key says so, and finished once, when complete. broadcast: it is the root's value. barrier: no
-//              rank is done before it has heard, directly or not, from every other. An out-of-place input is never
+//              contribution exactly once. In every combination the lower rank's operand is on the left. Each
+//              contribution is scaled once, before all else, if the key says so. The result is finished once, when it
+//              is complete. broadcast: every output is the root's value. barrier: no rank is done before it has
+//              received signals, directly or through others, from every other rank. An out-of-place input is never
 //              written.
 //
-// Not proved: that scratch is big enough, or that both ends mean the same by a chunk; those are one pure function each.
+// Not proved: that scratch is large enough, and that both ends map a chunk to the same elements. Each of these is one
+// pure function.
 #pragma once
 
 #include <cstdint>
@@ -32,36 +34,36 @@
 
 namespace rondo {
 
-// What else the proof found out.
+// Further results of the proof.
 struct Proof {
-  // The longest chain of messages, where a rank sends one at a time and receives one at a time, in its steps' order:
-  // rounds as the papers count them. Transfers that follow each other at both their ends, and wait for nothing that the
-  // first of them did not wait for, are one message.
+  // The longest chain of messages if each rank sends one at a time and receives one at a time, in the order of its
+  // steps: rounds as the papers count them. Consecutive transfers count as one message if they follow each other at
+  // both ends and the later ones have no dependencies that the first did not have.
   std::uint32_t rounds = 0;
-  std::uint32_t transfers = 0;           // in all
+  std::uint32_t transfers = 0;           // of all ranks together
   std::uint32_t max_transfers_sent = 0;  // by one rank
   std::uint32_t max_transfers_received = 0;
-  std::uint64_t max_chunks_sent = 0;  // by one rank; over the schedule's chunks, the fraction of the vector
+  std::uint64_t max_chunks_sent = 0;  // by one rank; divided by the schedule's chunks, the fraction of the vector
   std::uint64_t max_chunks_received = 0;
-  std::uint32_t max_peers = 0;  // that one rank has lanes to
+  std::uint32_t max_peers = 0;  // the number of ranks to which one rank has lanes
   bool uses_scratch = false;
-  bool in_rank_order = true;       // the operands of every chunk stand in the ranks' order, so `op` need not commute
+  bool in_rank_order = true;       // the operands of every chunk are in the order of ranks, so `op` need not commute
   bool left_fold = true;           // every chunk is ((0+1)+2)+..., so any two left folds give the same bits
-  std::vector<std::string> order;  // by chunk of the window, for worlds up to kMaxPrintedWorld: "((0+1)+2)"
+  std::vector<std::string> order;  // for worlds up to kMaxPrintedWorld, by chunk of the window: "((0+1)+2)"
 };
 
 inline constexpr int kMaxPrintedWorld = 64;
 
-// The proof, or kInternal with a counter-example in words that name rank, step and chunk. With a `window`, the schedule
-// is one of BuildWindow and only those chunks must be served.
+// Returns the proof, or kInternal with a counter-example in words that names rank, step and chunk. With a `window`, the
+// schedule must come from BuildWindow, and only the chunks of the window are checked.
 Result<Proof> Verify(const Schedule& schedule, std::optional<ChunkRange> window = std::nullopt);
 
-// For worlds too large to hold: of one rank's whole list alone, that every dependency is earlier, and that in the order
-// of the transfers' numbers nothing waits for a later one. If it holds for every rank, the order of the numbers is the
-// total order that Verify asks for.
+// For worlds too large for Verify. Checks the whole list of one rank: every dependency names an earlier step, and no
+// step waits for a transfer with a higher number than its own. If this holds for every rank, the order of transfer
+// numbers is the total order whose existence Verify proves.
 Status VerifyRankOrder(const RankSchedule& rank);
 
-// That the lane from `sender` to `receiver` carries the same transfers in the same order at both ends.
+// Checks that the lane from `sender` to `receiver` carries the same transfers in the same order at both ends.
 Status VerifyLane(const RankSchedule& sender, const RankSchedule& receiver);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Lanes and progress: each send has its receive, and nobody waits for ever.
+// Lanes and progress: each send has its receive, and no step waits forever.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -19,7 +19,7 @@ struct LaneEnd {
   bool SameLane(const LaneEnd& other) const { return from == other.from && to == other.to; }
 };
 
-// All steps of one direction, lane by lane, each lane in its order.
+// All steps of one direction, sorted by lane; each lane in its own order.
 std::vector<LaneEnd> LaneEnds(const Schedule& schedule, bool sends) {
   std::vector<LaneEnd> ends;
   for (const RankSchedule& rank : schedule.ranks) {
@@ -39,7 +39,7 @@ const Step& StepAt(const Schedule& schedule, Place place) {
   return schedule.ranks[static_cast<std::size_t>(place.rank)].steps[place.step];
 }
 
-// Numbers steps through all ranks.
+// Numbers the steps of all ranks consecutively.
 class StepNumbers {
  public:
   explicit StepNumbers(const Schedule& schedule) {
@@ -56,7 +56,7 @@ class StepNumbers {
   std::size_t size_ = 0;
 };
 
-// By step: which run it belongs to, if it is a send.
+// By step: the number of the run to which it belongs, if it is a send.
 std::vector<std::uint32_t> Runs(const RankSchedule& rank) {
   std::vector<std::uint32_t> runs;
   std::uint32_t run = 0;
@@ -70,7 +70,7 @@ struct Edge {
   const char* why = "";
 };
 
-// What must happen before what.
+// The edges of the order: which event must happen before which other one.
 std::vector<Edge> Edges(const Schedule& schedule, const std::vector<Event>& events) {
   const StepNumbers numbers(schedule);
   std::vector<std::uint32_t> event_of(numbers.size());
@@ -108,7 +108,8 @@ std::vector<Edge> Edges(const Schedule& schedule, const std::vector<Event>& even
   return edges;
 }
 
-// A cycle among events that never became ready: each has a predecessor that never did either.
+// Describes a cycle among events that never became ready. Each of them has a predecessor that never became ready
+// either.
 std::string DescribeCycle(const Schedule& schedule, const std::vector<Event>& events, const std::vector<Edge>& edges,
                           const std::vector<bool>& done) {
   std::map<std::uint32_t, const Edge*> waits_for;
@@ -116,7 +117,7 @@ std::string DescribeCycle(const Schedule& schedule, const std::vector<Event>& ev
     if (!done[edge.from] && !done[edge.to]) waits_for[edge.to] = &edge;
   }
   std::uint32_t at = waits_for.begin()->first;
-  for (std::size_t i = 0; i < events.size(); ++i) at = waits_for.at(at)->from;  // surely on the cycle now
+  for (std::size_t i = 0; i < events.size(); ++i) at = waits_for.at(at)->from;  // now certainly on the cycle
   std::string text;
   const std::uint32_t start = at;
   do {
@@ -179,7 +180,7 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule) {
 Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Event> events) {
   const std::vector<Edge> edges = Edges(schedule, events);
   std::vector<std::uint32_t> waiting_for(events.size(), 0);
-  std::vector<std::uint32_t> first_edge(events.size() + 1, 0);  // edges sorted by where they come from
+  std::vector<std::uint32_t> first_edge(events.size() + 1, 0);  // the edges sorted by their origin
   for (const Edge& edge : edges) {
     ++waiting_for[edge.to];
     ++first_edge[edge.from + 1];
@@ -189,7 +190,7 @@ Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Eve
   std::vector<std::uint32_t> fill(first_edge.begin(), first_edge.end() - 1);
   for (const Edge& edge : edges) successors[fill[edge.from]++] = edge.to;
 
-  // Of what may happen, the transfer with the lowest number is next; local steps at once.
+  // Among the ready events, local steps come first, then the transfer with the lowest number.
   using Candidate = std::pair<std::uint32_t, std::uint32_t>;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> ready;
   const auto push = [&](std::uint32_t e) {
@@ -220,11 +221,12 @@ Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Eve
 
 Status VerifyRankOrder(const RankSchedule& rank) {
   using verify::CounterExample;
-  // Of each step, the highest transfer number among itself and all it waits for.
+  // For each step: the highest transfer number plus one among itself and everything that it waits for, or 0 if there is
+  // none.
   std::vector<std::uint64_t> reach(rank.steps.size(), 0);
-  std::uint64_t local_reach = 0;  // of the last local step: they run one after the other
+  std::uint64_t local_reach = 0;  // the reach of the last local step, because local steps run one after the other
   std::map<std::pair<bool, Rank>, std::uint32_t> last_in_lane;
-  std::map<Rank, std::pair<std::uint32_t, std::uint32_t>> first_of_run;  // to a peer: the run, and its first transfer
+  std::map<Rank, std::pair<std::uint32_t, std::uint32_t>> first_of_run;  // by peer: the run, and its first transfer
   const std::vector<std::uint32_t> runs = verify::Runs(rank);
   for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
     const Step& step = rank.steps[s];

@@ -1,4 +1,4 @@
-// The parts of the proof, one file each; verify.cc puts them together. Each assumes what the parts before it proved.
+// The parts of the proof, one file each, called by verify.cc. Each part assumes what the parts before it proved.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Place {
   std::uint32_t step = 0;
 };
 
-// What happens at once: a send together with its receive, or a local step (a copy, a reduce) alone.
+// What happens at one moment: a send together with its receive, or a local step (a copy, a reduce) alone.
 struct Event {
   Place first;   // the send, or the local step
-  Place second;  // the receive; of a local step: equal to first
+  Place second;  // the receive; for a local step: equal to first
   bool is_transfer = false;
 };
 
@@ -41,13 +41,13 @@ inline bool Writes(const Step& step, BufferId buffer) {
   return step.kind != StepKind::kSend && step.chunks.count > 0 && step.destination == buffer;
 }
 
-// Each step and each dependency, looked at alone.
+// Checks each step and each dependency by itself.
 Status CheckSteps(const Schedule& schedule, ChunkRange window);
-// Lanes: pairs the steps into events. The events of one lane stand next to each other, in the lane's order.
+// Lanes: pairs the steps into events. The events of one lane are adjacent in the result, in the lane's order.
 Result<std::vector<Event>> PairSteps(const Schedule& schedule);
-// Progress: the events in one possible order.
+// Progress: returns the events in one possible order.
 Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Event> events);
-// Races, of one rank.
+// Races: checks one rank.
 Status CheckRaces(const Schedule& schedule, Rank rank, ChunkRange window);
 // Result: runs the ordered events on symbols.
 Status CheckValues(const Schedule& schedule, const std::vector<Event>& ordered, ChunkRange window, Proof& proof);

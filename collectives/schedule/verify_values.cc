@@ -1,4 +1,4 @@
-// The result: runs the steps on symbols instead of numbers, and looks at what every rank holds in the end.
+// The result: runs the steps on symbols instead of numbers, and checks what every rank holds at the end.
 #include <algorithm>
 #include <unordered_map>
 
@@ -10,21 +10,22 @@ namespace {
 
 using Value = std::uint32_t;  // an expression; equal numbers are equal expressions
 constexpr Value kUndefined = 0;
-// How many contributions for each rank a result may hold to be told which of them is one too many.
+// If a result holds more than this many contributions per rank, the error does not say which contribution is surplus.
 constexpr std::uint64_t kMostTimes = 16;
 
-// Expressions over the ranks' contributions, each built once. All chunks share them: a step never mixes chunks.
+// Expressions over the ranks' contributions, each stored once. All chunks share them, because a step never mixes
+// chunks.
 class Expressions {
  public:
   enum class Kind : std::uint8_t { kUndefined, kContribution, kScaled, kCombined, kFinished };
   struct Node {
     Kind kind = Kind::kUndefined;
     std::uint32_t left = 0;           // of a contribution: the rank
-    std::uint32_t right = 0;          // of combined
-    std::uint32_t contributions = 0;  // at most kCountedTo
-    Rank lowest = 0;                  // of the ranks whose contributions it holds
+    std::uint32_t right = 0;          // of a combination: the right operand
+    std::uint32_t contributions = 0;  // how many it holds, limited to kCountedTo
+    Rank lowest = 0;                  // the lowest rank whose contribution it holds
     Rank highest = 0;
-    bool finished = false;  // somewhere inside
+    bool finished = false;  // the expression or a part of it is finished
   };
   static constexpr std::uint64_t kCountedTo = 0xffffffff;
 
@@ -44,7 +45,7 @@ class Expressions {
 
   const Node& operator[](Value value) const { return nodes_[value]; }
 
-  // "((0+1)+2)"; s(...) is scaled, f(...) finished.
+  // "((0+1)+2)"; s(...) is scaled, f(...) is finished.
   std::string ToText(Value value) const {
     const Node& node = nodes_[value];
     switch (node.kind) {
@@ -57,7 +58,7 @@ class Expressions {
     return "?";
   }
 
-  // For messages: a large one by its size only.
+  // For messages: describes a large expression by its size only.
   std::string ToShortText(Value value) const {
     if (nodes_[value].contributions <= 16) return ToText(value);
     return fmt::format("an expression of {} contributions", nodes_[value].contributions);
@@ -79,7 +80,7 @@ class Expressions {
   std::unordered_map<std::uint64_t, Value> known_;
 };
 
-// What every rank holds in every buffer, by chunk of the window.
+// The value of every rank's buffers, by chunk of the window.
 class Memory {
  public:
   Memory(const Schedule& schedule, ChunkRange window, Expressions& expressions)
@@ -113,14 +114,14 @@ class Machine {
     return {};
   }
 
-  // Of every chunk, all ranks that owe it have one and the same value: where contributions are combined a complete one,
-  // else that of the one rank that brought it.
+  // Checks that all ranks that must have a chunk have the same value of it. A reduction needs a complete value; other
+  // collectives need the value of the one rank that contributed it.
   Status CheckOutput(Proof& proof) {
     const ScheduleKey& key = schedule_.key;
     const std::uint32_t per_block = schedule_.chunks / BlocksOf(key.collective, key.world_size);
     for (std::uint32_t c = window_.first; c < window_.end(); ++c) {
       Value expected = kUndefined;
-      Rank holder = kNoRank;  // the first that owes the chunk
+      Rank holder = kNoRank;  // the first rank that must have the chunk
       for (Rank rank = 0; rank < key.world_size && !Reduces(key.collective); ++rank) {
         if (InputBlocks(key, rank).Contains(c / per_block)) expected = expressions_.Contribution(rank);
       }
@@ -189,8 +190,9 @@ class Machine {
     return {};
   }
 
-  // On which side what arrives belongs: by the ranks at both ends. While the receiver holds its own contribution back,
-  // its value is only from lower ranks; then by what both are made of.
+  // Whether the incoming operand belongs on the left. Normally the ranks at both ends decide. While the receiver holds
+  // its own contribution back, its value comes only from lower ranks; then the contributions within both operands
+  // decide.
   bool MustBeLeft(const Event& event, Value incoming, Value own) const {
     const bool held_back = static_cast<Rank>(expressions_[own].highest) < event.second.rank;
     return held_back ? expressions_[incoming].highest < expressions_[own].lowest : event.first.rank < event.second.rank;
@@ -204,11 +206,11 @@ class Machine {
     return value;
   }
 
-  // Each contribution once, scaled or not as the key says, the whole finished.
+  // Checks that each contribution occurs once, scaled or not as the key says, and that the whole is finished.
   Status CheckReduction(std::uint32_t chunk, Rank holder, Value value, Proof& proof) {
     const ScheduleKey& key = schedule_.key;
-    // Ranks that combine each other's sums again and again double them: an expression can be exponentially larger than
-    // the schedule. One that must be wrong is not looked through.
+    // Ranks that repeatedly combine each other's sums double them, so an expression can be exponentially larger than
+    // the schedule. An expression that must be wrong for its size is not traversed.
     if (expressions_[value].contributions > kMostTimes * static_cast<std::uint64_t>(key.world_size)) {
       return CounterExample("chunk {} of rank {}'s output is {}, of {} ranks", chunk, holder,
                             expressions_.ToShortText(value), key.world_size);
@@ -224,18 +226,18 @@ class Machine {
                             expressions_.ToShortText(value));
     }
     if (seen_.size() <= value) seen_.resize(value + 1, false);
-    if (seen_[value]) return {};  // as for an earlier chunk
+    if (seen_[value]) return {};  // already checked for an earlier chunk
     seen_[value] = true;
 
     std::vector<std::uint32_t> times(static_cast<std::size_t>(key.world_size), 0);
-    std::vector<std::pair<Value, bool>> open{{value, false}};  // and whether it stands inside a scaling
+    std::vector<std::pair<Value, bool>> open{{value, false}};  // and whether it is within a scaling
     Rank previous = kNoRank;
     while (!open.empty()) {
       const auto [at, scaled] = open.back();
       open.pop_back();
       const Expressions::Node& node = expressions_[at];
       switch (node.kind) {
-        case Expressions::Kind::kUndefined: break;  // is never part of an expression
+        case Expressions::Kind::kUndefined: break;  // never part of an expression
         case Expressions::Kind::kContribution:
           if (scaled != key.scaled) {
             return CounterExample("chunk {} of rank {}'s output holds rank {}'s contribution {}", chunk, holder,
@@ -267,10 +269,10 @@ class Machine {
   ChunkRange window_;
   Expressions expressions_;
   Memory memory_;
-  std::vector<bool> seen_;  // by value
+  std::vector<bool> seen_;  // by value: whether it was checked
 };
 
-// The set of ranks that a step has heard of, directly or through others.
+// For each step, the set of ranks whose signals reached it, directly or through other ranks.
 class RankSets {
  public:
   RankSets(std::size_t sets, int world)
@@ -308,7 +310,7 @@ Status CheckBarrier(const Schedule& schedule, const std::vector<Event>& ordered)
   }
   RankSets heard(steps, world);
   const auto number = [&](Place place) { return first_step[static_cast<std::size_t>(place.rank)] + place.step; };
-  // What a step must wait for: what it depends on, and what stands before it in its lane's direction.
+  // A step waits for its dependencies and for the earlier steps in its lane's direction.
   const auto hear_earlier_steps = [&](Place place) {
     const RankSchedule& rank = schedule.ranks[static_cast<std::size_t>(place.rank)];
     const Step& step = rank.steps[place.step];
