@@ -140,8 +140,8 @@ bool Wire::SendAll(int fd, Bytes bytes) {
 
 bool Wire::Flush(int fd) {
   if (!tls_) return true;
-  if (!tls_->established())
-    Shake(fd);  // the session's output may exceed its buffer, so the handshake may have more to send
+  // The session's output may exceed its buffer, so the handshake may have more to send.
+  if (!tls_->established()) Shake(fd);
   return SendUnsent(fd, *tls_) != Sending::kBlocked;
 }
 

@@ -1,23 +1,23 @@
-// Chains, which stream: every rank hands on what arrives, byte by byte, so a large vector is at all of them at once.
+// Streaming chains: every rank forwards bytes as they arrive, so all ranks work on a large vector at the same time.
 // "Chain" in Pjesivac-Grbovic, Angskun, Bosilca, Fagg, Gabriel and Dongarra, "Performance analysis of MPI collective
-// operations", Cluster Computing 2007, with bytes for its segments.
+// operations", Cluster Computing 2007, but with bytes instead of segments.
 //
-// P = 4, all-reduce. Reduce is its left half, and one transfer more where the root is not the last rank; broadcast is
-// a chain of copies from the root on:
+// P = 4, all-reduce. Reduce is its left half, plus one transfer if the root is not the last rank. Broadcast is a chain
+// of copies that starts at the root:
 //
 //   round  1          2          3          |  4          5          6
 //          0 -> 1     1 -> 2     2 -> 3 *   |  3 => 2     2 => 1     1 => 0        -> reduce, => copy, * complete
 //
-// Rounds: P - 1, for all-reduce 2 (P - 1), for a reduce to another rank than the last P. Sent by a rank: one vector,
-// two by the inner ranks of an all-reduce. Order of operands: the left fold ((0 + 1) + 2) + 3, whatever the root: for
-// reproducible sums of large vectors. Every link carries each byte once in each direction; the first byte pays the
-// latency of all hops.
+// Rounds: P - 1; 2 (P - 1) for all-reduce; P for a reduce to another rank than the last. Sent by a rank: one vector;
+// two by the inner ranks of an all-reduce. Order of operands: the left fold ((0 + 1) + 2) + 3 for every root. It is
+// meant for reproducible sums of large vectors. Every link carries each byte once in each direction; the first byte
+// pays the latency of all hops.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
 namespace {
 
-// Rank world - 1 has the result then.
+// Afterwards rank world - 1 has the result.
 void FoldAlong(int world, Transfers& out) {
   for (Rank rank = 0; rank + 1 < world; ++rank) {
     out.Reduce(rank, rank + 1, kVector);

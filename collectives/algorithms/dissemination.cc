@@ -1,6 +1,7 @@
 // Dissemination barrier: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", IJPP 1988.
 //
-// In round k every rank signals the one 2^k further on; what it sends tells of everybody it has heard of. P = 4:
+// In round k every rank signals the rank 2^k places further on. A signal implies all signals that its sender has
+// received. P = 4:
 //
 //   round  1          2
 //          0 -> 1     0 -> 2
@@ -8,7 +9,7 @@
 //          2 -> 3     2 -> 0
 //          3 -> 0     3 -> 1
 //
-// Rounds: ceil(log2 P), the fewest there can be, for every P. Sent by a rank: ceil(log2 P) signals, no bytes.
+// Rounds: ceil(log2 P), the minimum for every P. Sent by a rank: ceil(log2 P) signals, no bytes.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

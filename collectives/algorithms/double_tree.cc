@@ -1,11 +1,13 @@
 // Double binary trees: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 // scan", Parallel Computing 2009; the trees are those of NCCL.
 //
-// A binary tree leaves half of the ranks idle as leaves. Two trees over the same ranks, in which the inner nodes of one
-// are the leaves of the other, carry half of the vector each, so everybody works. Tree 0 numbers its places 0 .. P - 1
-// by rank: place 0 is the root with one child, and a place's lowest set bit b says its height; it stands between the
-// places of its left subtree, down to place - b, and of its right one. Tree 1 is the same with places mirrored (P even)
-// or shifted by one (P odd). P = 6, all-reduce; then the same way back with copies:
+// In a binary tree half of the ranks are leaves, which have little to do. So there are two trees over the same ranks,
+// and the inner nodes of one are leaves of the other. Each tree carries half of the vector, so all ranks work.
+//
+// Tree 0 numbers its places 0 .. P - 1 by rank. Place 0 is the root and has one child. The height of another place is
+// its lowest set bit b: its left subtree has the b - 1 places before it, its right subtree the b - 1 places after it,
+// as far as they exist. Tree 1 is the same tree, with places mirrored (P even) or shifted by one (P odd). P = 6,
+// all-reduce; afterwards copies take the same way back:
 //
 //     tree 0, first half:  0              tree 1, second half:  5
 //                           \                                  /
@@ -15,24 +17,26 @@
 //                         / \                                  / \                                           .
 //                        1   3                                2   4
 //
-// For broadcast both trees number the other ranks 1 .. P - 1 from the root on, who is place 0 in both.
+// For broadcast the root is place 0 of both trees, and the other ranks take the places 1 .. P - 1 in order from the
+// root on. There tree 1 is mirrored for odd P and shifted for even P.
 //
-// Latencies: at most 2 ceil(log2 P) transfers in a row, for broadcast half as many. Sent by a rank: all-reduce two
-// vectors at most, broadcast one, by any number of ranks: against log2 P of the binomial tree, and in logarithmically
-// many steps against the ring. For middle and large vectors, with byte progress. Order of operands: left subtree, own,
-// right subtree; tree 1 has it mirrored or with rank P - 1 last: the ranks' order in both halves, differently
-// bracketed.
+// Latencies: at most 2 ceil(log2 P) transfers in a row, half as many for broadcast: logarithmic, unlike those of the
+// ring. Sent by a rank: at most two vectors for all-reduce and one for broadcast, for any P; the root of a binomial
+// tree sends log2 P vectors. For middle and large vectors, with byte progress.
+//
+// Order of operands: left subtree, own, right subtree. In tree 1 the order is mirrored, or rank P - 1 is last. So both
+// halves are in the order of ranks, with different brackets.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
 namespace {
 
-// One of the two trees: which rank sits at which place.
+// One of the two trees; says which rank has which place.
 struct Tree {
-  int size = 1;  // places
-  int half = 0;  // of the vector: chunk 0 or 1
+  int size = 1;  // the number of places
+  int half = 0;  // which half of the vector: chunk 0 or 1
   enum Seating { kInOrder, kMirrored, kShifted, kFromRoot, kFromRootMirrored, kFromRootShifted } seating = kInOrder;
-  Rank root = 0;  // of the kFromRoot ones
+  Rank root = 0;  // for the kFromRoot... seatings
 
   Rank At(int place) const {
     const int others = size - 1;
@@ -48,14 +52,14 @@ struct Tree {
   }
 };
 
-// The child of the root.
+// The place of the root's child.
 int TopPlace(int size) {
   int bit = 1;
   while (bit * 2 < size) bit *= 2;
   return bit;
 }
 
-// Calls visit(parent, left, right) for every place of the height of `bit` >= 2; `right` is 0 if there is none.
+// Calls visit(parent, left, right) for every place whose height is `bit` >= 2; `right` is 0 if there is no right child.
 template <typename Visit>
 void ForEachParent(int size, int bit, Visit visit) {
   for (int parent = bit; parent < size; parent += 2 * bit) {

@@ -1,5 +1,5 @@
-// The left fold in the ranks' order at any rank, by which operands may be anything that is associative at most, and all
-// sums have the same bits: ((0 + 1) + 2) + ...
+// A left fold in the order of ranks, ((0 + 1) + 2) + ..., at any rank. `op` need not commute, and every rank that
+// computes the fold gets the same bits.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Within the round in hand, all of `members` (ascending) send the chunks to members[at], who combines them in this
-// order, its own contribution in its place.
+// Within the current round: all other `members` (ascending) send the chunks to members[at], which combines them in this
+// order, with its own contribution in its place.
 inline void FoldInOrder(std::span<const Rank> members, std::size_t at, ChunkRange chunks, Transfers& out) {
   const Rank to = members[at];
   if (at > 0) out.Hold(to, chunks);

@@ -1,7 +1,7 @@
-// How algorithms that want a power of two of ranks serve any world: `extra` neighbours fold into one. Of the first
-// 2 * extra ranks the odd ones hand their vector to the even one on their left, sit out, and get the result in the end.
-// The others form a core of a power of two; the order of core indices is the order of ranks, and each core member
-// stands for a contiguous block of them.
+// Lets algorithms that need a power of two of ranks run in any world, by folding `extra` pairs of neighbours into one
+// rank each. Of the first 2 * extra ranks, each odd one sends its vector to the even rank on its left, waits, and
+// receives the result at the end. The ranks that do not wait form a core of a power of two. The order of core indices
+// is the order of ranks, and each core member represents a contiguous block of ranks.
 //
 //   P = 6:  ranks  0 <- 1   2 <- 3   4   5
 //           core   0        1        2   3
@@ -21,14 +21,14 @@ struct Folding {
   }
 
   Rank RankOfCore(int index) const { return index < extra ? 2 * index : index + extra; }
-  // The ranks that core members [begin, end) stand for, as a range of chunks with one chunk per rank. REQUIRES: begin
-  // <= end <= core.
+  // The ranks that the core members [begin, end) represent, as a range of chunks with one chunk per rank. REQUIRES:
+  // begin <= end <= core.
   ChunkRange RanksOfCore(int begin, int end) const {
     const int first = RankOfCore(begin);
     return Chunks(first, RankOfCore(end) - first);  // RankOfCore(core) is the world's size
   }
 
-  // One round each; none where nothing folds.
+  // Each of the two writes one round, or none if no ranks fold.
   void FoldIn(ChunkRange vector, Transfers& out) const {
     if (extra == 0) return;
     for (int i = 0; i < extra; ++i) out.Reduce(2 * i + 1, 2 * i, vector);

@@ -14,7 +14,7 @@ using formulas::CeilLog2;
 using formulas::FloorLog2;
 using formulas::KnomialTurns;
 
-// What the formulas are made of.
+// The quantities from which the formulas are built.
 struct Size {
   explicit Size(const World& world)
       : p(static_cast<std::uint32_t>(world.size)),
@@ -45,8 +45,8 @@ AlgorithmCost HierarchicalCost(const World& world) {
     fewest = std::min(fewest, static_cast<std::uint32_t>(members.size()));
     most = std::max(most, static_cast<std::uint32_t>(members.size()));
   }
-  // As in a direct reduce-scatter, member i meets owner j in round i + j; where all are owners, the last does not meet
-  // itself.
+  // As in a direct reduce-scatter, member i sends to owner j in round i + j. If all members are owners, the last member
+  // does not send to itself.
   const std::uint32_t give = most == 1 ? 0 : most + fewest - 2 - (most == fewest ? 1 : 0);
   return {give + 2 * (hosts - 1) + most - 1,
           {hosts * (fewest - 1) + 2 * (hosts - 1) + hosts * (most - 1), std::uint64_t{hosts} * fewest},
@@ -95,7 +95,7 @@ std::optional<AlgorithmCost> BroadcastCost(Algorithm algorithm, const World& wor
   const std::uint32_t one = p == 1 ? 0 : 1;
   switch (algorithm) {
     case Algorithm::kTree: return AlgorithmCost{n.ceil_log, {n.ceil_log, 1}, "ceil(log2 P)", "ceil(log2 P)"};
-    case Algorithm::kScatterAllGather:  // of two ranks both halves go as one message
+    case Algorithm::kScatterAllGather:  // if P = 2, both halves are one message
       return AlgorithmCost{
           p == 2 ? 1 : n.ceil_log + p - 1, {2 * (p - 1), p}, "ceil(log2 P) + P - 1, 1 if P = 2", "2 (P - 1) / P"};
     case Algorithm::kDirect: return AlgorithmCost{p - 1, {p - 1, 1}, "P - 1", "P - 1"};
@@ -141,7 +141,7 @@ std::optional<AlgorithmCost> AllGatherCost(Algorithm algorithm, const World& wor
     case Algorithm::kKnomial8:
       return AlgorithmCost{2 * KnomialTurns(p, 8), {KnomialTurns(p, 8), 1}, kKnomial8Twice, kKnomial8};
     case Algorithm::kRecursiveDoubling: {
-      // Rank 0 stands for two where ranks fold, and so do its partners as far as there are such.
+      // If ranks fold, rank 0 represents two ranks, and so do those of its partners that are among the folded ranks.
       std::uint32_t blocks = n.core - 1 + n.folds * p;
       for (std::uint32_t members = 1; members < n.core; members *= 2) blocks += std::min(members, p - n.core);
       return AlgorithmCost{n.floor_log + 2 * n.folds,
@@ -172,7 +172,7 @@ std::optional<AlgorithmCost> GatherCost(Algorithm algorithm, const World& world)
   switch (algorithm) {
     case Algorithm::kDirect: return AlgorithmCost{n.p - 1, {n.p == 1 ? 0u : 1u, n.p}, "P - 1", "1 / P"};
     case Algorithm::kTree: {
-      // The rank that stands for the half without the root, or within the root's half for half of that.
+      // The rank that sends most represents the half without the root, or half of the root's half.
       const std::uint32_t half = std::bit_ceil(n.p) / 2;
       const std::uint32_t blocks = n.p == 1 ? 0 : n.root >= half ? half : std::max(n.p - half, half / 2);
       return AlgorithmCost{n.ceil_log, {blocks, n.p}, "ceil(log2 P)", "blocks of the half without the root"};
@@ -196,7 +196,7 @@ std::optional<AlgorithmCost> AllToAllCost(Algorithm algorithm, const World& worl
     case Algorithm::kDirect:
     case Algorithm::kPairwise: return AlgorithmCost{n.p - 1, {n.p - 1, n.p}, "P - 1", "(P - 1) / P"};
     case Algorithm::kBruck: {
-      std::uint32_t hops = 0;  // a block hops once for each set bit of the places it has to go
+      std::uint32_t hops = 0;  // a block hops once for each set bit of its distance
       for (std::uint32_t places = 1; places < n.p; ++places) hops += static_cast<std::uint32_t>(std::popcount(places));
       return AlgorithmCost{n.ceil_log, {hops, n.p}, "ceil(log2 P)", "set bits of 1 .. P - 1, / P"};
     }

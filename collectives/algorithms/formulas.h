@@ -1,6 +1,6 @@
-// What the papers say about each algorithm, as closed formulas of the world size P. Written from the papers, not from
-// the generators: tests and `rondo verify` hold every proved schedule against them, so that no algorithm silently runs
-// another one.
+// The costs and orders that the papers give for each algorithm, as closed formulas of the world size P. They are
+// written from the papers, not from the generators. Tests and `rondo verify` compare every proved schedule with them,
+// so that no algorithm silently runs as another one.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rondo {
 
-// What the formulas' words mean.
+// Explains the symbols in the formulas' texts.
 inline constexpr std::string_view kFormulaWords =
     "P ranks; P' the largest power of two <= P; T(P, k): of P - 1 in base k the first digit, + k - 1 for each further\n"
     "one; H hosts, of L ranks at least and n at most; folded: blocks of ranks that others stand for.\n";
@@ -25,26 +25,27 @@ struct Fraction {
 };
 
 struct AlgorithmCost {
-  std::uint32_t rounds = 0;         // one-port model: a rank sends one message and receives one at a time
-  Fraction sent;                    // by the rank that sends most, in vectors: the larger of a rank's input and output
-  std::string_view rounds_formula;  // in words of kFormulaWords
+  std::uint32_t rounds = 0;  // one-port model: a rank sends one message and receives one at a time
+  Fraction sent;  // by the rank that sends most, in vectors; a vector is the larger of a rank's input and output
+  std::string_view rounds_formula;  // uses the symbols of kFormulaWords
   std::string_view sent_formula;
-  bool rounds_are_a_bound = false;  // "at most": what is exact depends on P in no simple way
+  bool rounds_are_a_bound = false;  // `rounds` is an upper limit, because the exact number is no simple function of P
 };
 
-// The world's root and hosts count where the algorithm's cost depends on them. Nullopt where the algorithm does not
-// serve the collective. REQUIRES: world.size >= 1.
+// The cost in this world; its root and hosts matter if the algorithm's cost depends on them. Nullopt: the algorithm
+// does not implement the collective. REQUIRES: world.size >= 1.
 std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorithm, const World& world);
 inline std::optional<AlgorithmCost> PaperCost(Collective collective, Algorithm algorithm, int world_size) {
   return PaperCost(collective, algorithm, World{.size = world_size});
 }
 
 // The order in which the algorithm combines the ranks' contributions to a chunk, as Proof::order prints it:
-// "((0+1)+2)". REQUIRES: the algorithm serves the collective, which reduces; the chunk is one of its grid.
+// "((0+1)+2)". REQUIRES: the algorithm implements the collective, which reduces; the chunk is one of its grid.
 std::string DocumentedOrder(Collective collective, Algorithm algorithm, const World& world, std::uint32_t chunk);
 
-// Through how many combinations a contribution goes at most in that order: what bounds the error of a floating sum
-// (docs/SCHEDULES.md). The same for every collective that it serves. REQUIRES: the algorithm serves one that reduces.
+// The largest number of combinations that a contribution passes through in that order. It limits the error of a
+// floating-point sum (docs/SCHEDULES.md). It is the same for all collectives of the algorithm. REQUIRES: the algorithm
+// implements one that reduces.
 std::uint32_t RoundingDepth(Algorithm algorithm, const World& world);
 
 }  // namespace rondo

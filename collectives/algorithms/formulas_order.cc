@@ -1,4 +1,4 @@
-// In which order each algorithm combines, and how deep.
+// The order in which each algorithm combines operands, and the depth of the expressions.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 std::string Combined(const std::string& left, const std::string& right) { return "(" + left + "+" + right + ")"; }
 
-// What `other` brings joins what `own` has: the lower rank's operand is the left one.
+// Combines the expression of rank `own` with that of rank `other`: the lower rank's operand is the left one.
 std::string Joined(const std::string& text, int own, const std::string& incoming, int other) {
   return other < own ? Combined(incoming, text) : Combined(text, incoming);
 }
@@ -24,7 +24,7 @@ std::string Fold(int first, int last) {
   return text;
 }
 
-// Along the ring from the rank after `chunk` to rank `chunk`; rank 0 joins from the left.
+// Along the ring, from the rank after `chunk` to rank `chunk`; rank 0's operand joins on the left.
 std::string RingOrder(int world, int chunk) {
   if (chunk == world - 1) return Fold(0, world - 1);
   std::string text = Combined("0", Fold(chunk + 1, world - 1));
@@ -32,15 +32,15 @@ std::string RingOrder(int world, int chunk) {
   return text;
 }
 
-// A block of `ranks` splits at the largest power of two below.
+// A block of `ranks` ranks splits at the largest power of two below its size.
 std::string BinomialOrder(int first, int ranks) {
   if (ranks == 1) return std::to_string(first);
   const int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) / 2;
   return Combined(BinomialOrder(first, left), BinomialOrder(first + left, ranks - left));
 }
 
-// A block of `ranks` is cut into blocks of the largest power of the radix below; the one with the root gains those on
-// its left, the nearest first, then those on its right.
+// A block of `ranks` ranks is cut into blocks whose size is the largest power of the radix below. The block with the
+// root first joins those on its left, the nearest first, then those on its right.
 std::string KnomialOrder(int first, int ranks, int radix, int root) {
   if (ranks == 1) return std::to_string(first);
   int size = 1;
@@ -56,26 +56,26 @@ std::string KnomialOrder(int first, int ranks, int radix, int root) {
   return text;
 }
 
-// A core member of the folding: of the first `extra` each stands for two ranks.
+// A core member of the folding; each of the first `extra` members represents two ranks.
 std::string MemberOrder(int member, int extra) {
   return member < extra ? Fold(2 * member, 2 * member + 1) : std::to_string(member + extra);
 }
 
-// A balanced tree over a core of a power of two.
+// A balanced tree over a core whose size is a power of two.
 std::string BalancedOrder(int first_member, int members, int extra) {
   if (members == 1) return MemberOrder(first_member, extra);
   return Combined(BalancedOrder(first_member, members / 2, extra),
                   BalancedOrder(first_member + members / 2, members / 2, extra));
 }
 
-// The same over members first, first + stride, ...: the greatest distances first.
+// A balanced tree over members first, first + stride, ...: the greatest distances are combined first.
 std::string StridedOrder(int first, int stride, int core, int extra) {
   if (stride == core) return MemberOrder(first, extra);
   return Combined(StridedOrder(first, 2 * stride, core, extra), StridedOrder(first + stride, 2 * stride, core, extra));
 }
 
-// A binary search tree over the places first .. first + places - 1, first - 1 being a multiple of a power of two that
-// is no smaller: left subtree, own, right subtree. `name` says who sits where; in a mirrored tree sides change.
+// A binary search tree over the places first .. first + places - 1: left subtree, own, right subtree. first - 1 must be
+// a multiple of a power of two >= places. `name` gives the rank at a place; a mirrored tree swaps the sides.
 template <typename NameOf>
 std::string SearchTreeOrder(int first, int places, bool mirrored, NameOf name) {
   const int height = static_cast<int>(std::bit_floor(static_cast<unsigned>(places)));
@@ -100,7 +100,7 @@ std::string DoubleTreeOrder(int world, std::uint32_t half) {
       std::to_string(last));
 }
 
-// Rank `block` gains its partners' in the order of the rounds.
+// Rank `block` combines its partners' contributions in the order of the rounds.
 std::string PairwiseOrder(int world, int block) {
   const bool power_of_two = std::has_single_bit(static_cast<unsigned>(world));
   std::string text = std::to_string(block);
@@ -111,7 +111,7 @@ std::string PairwiseOrder(int world, int block) {
   return text;
 }
 
-// Left folds inside the hosts, along the ring of hosts from the one after the chunk's part.
+// Left folds within the hosts, then along the ring of hosts, from the host after the chunk's part.
 std::string HierarchicalOrder(const World& world, std::uint32_t chunk) {
   const std::vector<std::vector<Rank>> members = formulas::RanksOfHosts(world);
   const auto fold = [&](std::size_t host) {

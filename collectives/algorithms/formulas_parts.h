@@ -1,4 +1,4 @@
-// What the formulas of cost and of order both need.
+// Code shared by the formulas of cost and of order.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace rondo::formulas {
 inline std::uint32_t FloorLog2(std::uint32_t value) { return static_cast<std::uint32_t>(std::bit_width(value)) - 1; }
 inline std::uint32_t CeilLog2(std::uint32_t value) { return static_cast<std::uint32_t>(std::bit_width(value - 1)); }
 
-// T(P, k): what the root of a k-nomial tree does one after the other.
+// T(P, k): how many transfers the root of a k-nomial tree makes, one after the other.
 inline std::uint32_t KnomialTurns(std::uint32_t p, std::uint32_t radix) {
   std::uint32_t first_digit = p - 1, further_digits = 0;
   for (; first_digit >= radix; first_digit /= radix) ++further_digits;

@@ -1,5 +1,5 @@
-// The generators behind table.h, one file each. What each costs and when to use it stands at the head of its file;
-// every one serves any world size >= 1 and, where there is a root, any root.
+// The functions that table.h lists, one file each. The head of each file explains what an algorithm costs and when to
+// use it. Every function works for any world size >= 1 and for any root.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// Everything, where an algorithm does not cut the vector into chunks.
+// The whole vector, for algorithms that do not cut it into chunks.
 inline constexpr ChunkRange kVector{0, 1};
 
 // bruck.cc

@@ -1,12 +1,15 @@
-// Hierarchical all-reduce: inside each host, then among hosts, then inside again. The composition of Cho, Finkler,
-// Serrano, Kung and Hunter, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy",
-// IBM JRD 2019.
+// Hierarchical all-reduce: within each host, then between hosts, then within hosts again. The composition is that of
+// Cho, Finkler, Serrano, Kung and Hunter, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous
+// network hierarchy", IBM JRD 2019.
 //
-// Let L be the number of ranks of the host with the fewest. The first L ranks of every host own a piece of the vector
-// each, an L-th. Everyone in a host sends each piece to its owner there, who folds; the owners of the same piece, one
-// per host, form a ring and all-reduce it; each owner sends the result to everyone in its host. So hosts may be uneven:
-// ranks beyond the L-th own nothing, they give and take. Hosts need not be contiguous. Hosts {0, 1}, {2, 3, 4}, P = 5,
-// L = 2, pieces A (owned by 0 and 2) and B (by 1 and 3), each of one chunk per host:
+// Let L be the number of ranks of the host with the fewest ranks. The vector is cut into L pieces, and the first L
+// ranks of every host own one piece each. First, each rank sends each piece to the piece's owner in its host, which
+// folds the contributions. Then the owners of the same piece, one per host, form a ring and all-reduce the piece. Last,
+// each owner sends the result to all ranks of its host.
+//
+// Hosts may have different numbers of ranks: ranks beyond the first L own nothing, but send and receive. The ranks of a
+// host need not be contiguous. Hosts {0, 1}, {2, 3, 4}, P = 5, L = 2, pieces A (owned by 0 and 2) and B (by 1 and 3),
+// each of one chunk per host:
 //
 //   inside                         | among hosts                        | inside
 //   1 -[A]-> 0                     | 0 -[A1]-> 2   2 -[A0]-> 0          | 0 =[A]=> 1
@@ -14,12 +17,14 @@
 //   3 -[A]-> 2   4 -[A]-> 2        | 2 =[A1]=> 0   0 =[A0]=> 2          | 2 =[A]=> 3, 4
 //   2 -[B]-> 3   4 -[B]-> 3        | 3 =[B1]=> 1   1 =[B0]=> 3          | 3 =[B]=> 2, 4      -> reduce, => copy
 //
-// Between hosts a rank sends 2 (H - 1) / (H L) of the vector, H hosts: each byte crosses the network as often as in a
-// ring of hosts, and all owners' links share the work. In all an owner sends (L - 1) / L inside, this, and (n - 1) / L
-// inside, n ranks in its host. Latencies: 2 inside and 2 (H - 1) among hosts. For many ranks per host that reach each
-// other faster than other hosts. One rank in some host makes L = 1: then one rank per host does it all. Order of
-// operands: the left fold inside each host, then along the ring of hosts, the lower rank's on the left; so chunks
-// differ in order.
+// Sent by a rank: 2 (H - 1) / (H L) of the vector between H hosts. So each byte crosses the network as often as in a
+// ring of hosts, and the links of all owners share the work. In addition, an owner in a host of n ranks sends
+// (L - 1) / L and then (n - 1) / L of the vector within its host. Latencies: 2 within hosts and 2 (H - 1) between
+// hosts. For hosts with many ranks, which reach each other faster than other hosts. If some host has only one rank,
+// L = 1 and one rank per host does all the work.
+//
+// Order of operands: the left fold within each host, then along the ring of hosts, with the lower rank's operand on the
+// left. So the order differs by chunk.
 #include <algorithm>
 #include <vector>
 
@@ -41,7 +46,7 @@ std::vector<std::vector<Rank>> RanksByHost(const World& ranks) {
   return by_host;
 }
 
-// How many ranks of each host own a piece.
+// The number of ranks per host that own a piece.
 int Owners(const std::vector<std::vector<Rank>>& by_host) {
   std::size_t fewest = by_host[0].size();
   for (const auto& members : by_host) fewest = std::min(fewest, members.size());
@@ -63,7 +68,8 @@ void HierarchicalAllReduce(const World& ranks, Transfers& out) {
   const auto owner = [&](int host, int piece) {
     return by_host[static_cast<std::size_t>(host)][static_cast<std::size_t>(piece)];
   };
-  const auto chunk = [&](int piece, int part) { return Chunk(piece * hosts + part); };  // of a piece, one part per host
+  // A part of a piece; each piece has one part per host.
+  const auto chunk = [&](int piece, int part) { return Chunk(piece * hosts + part); };
   const auto whole = [&](int piece) { return Chunks(piece * hosts, hosts); };
 
   for (const auto& members : by_host) {
@@ -98,7 +104,7 @@ void HierarchicalAllReduce(const World& ranks, Transfers& out) {
 
   for (const auto& members : by_host) {
     const int count = static_cast<int>(members.size());
-    for (int step = 1; step < count; ++step) {  // everyone begins with the next rank
+    for (int step = 1; step < count; ++step) {  // each owner begins with the next rank
       for (int piece = 0; piece < owners; ++piece) {
         const Rank to = members[static_cast<std::size_t>(Wrap(piece + step, count))];
         out.Copy(members[static_cast<std::size_t>(piece)], to, whole(piece));

@@ -1,6 +1,6 @@
-// K-nomial trees, the binomial tree with another radix: every inner node serves k - 1 children per level instead of
-// one, so the tree is log2 k times flatter. See Wilkins et al., "Generalized collective algorithms for the exascale
-// era", IEEE CLUSTER 2023.
+// K-nomial trees: binomial trees with another radix. Every inner node has k - 1 children per level instead of one, so
+// the tree is log2 k times flatter. See Wilkins et al., "Generalized collective algorithms for the exascale era", IEEE
+// CLUSTER 2023.
 //
 // P = 16, radix 4, broadcast from 0:            P = 4, all-reduce by radix 4:
 //
@@ -10,13 +10,15 @@
 //          0 => 12     8 => 9, 10, 11                     3 -> 0 *            |  0 => 3        * complete
 //                      12 => 13, 14, 15
 //
-// Levels, and latencies: ceil(log_k P). Where a rank sends and receives one transfer at a time, rounds: with d the
-// first digit and n the number of digits of P - 1 in base k, d + (k - 1) (n - 1); as many vectors are sent by the root.
-// Twice the rounds for all-reduce, and for all-gather, which gathers the blocks at rank 0 and hands the vector down
-// from there: more bytes than an exchange, but 2 (P - 1) transfers in all, the fewest there can be, and that decides
-// where ranks share cores. For small vectors where latency counts for more than the root's links: many cores, fast
-// switches. Order of operands: blocks of k^level ranks join in the ranks' order, those on the left of the root's block
-// from the nearest on, then those on the right.
+// Levels, and latencies: ceil(log_k P). Rounds, if a rank sends and receives one transfer at a time: d + (k - 1)
+// (n - 1), where P - 1 in base k has the first digit d and n digits. The root sends as many vectors. All-reduce takes
+// twice the rounds, and so does all-gather, which gathers the blocks at rank 0 and then broadcasts the vector.
+// All-gather thus sends more bytes than an exchange, but only 2 (P - 1) transfers in all, the minimum. If ranks share
+// cores, the number of transfers decides. For small vectors, if latency matters more than the root's links: many cores,
+// fast switches.
+//
+// Order of operands: blocks of k^level ranks are combined in the order of ranks. The root's block is first combined
+// with the blocks on its left, the nearest first, then with those on its right.
 #include <algorithm>
 
 #include "collectives/algorithms/generators.h"
@@ -24,7 +26,7 @@
 namespace rondo {
 namespace {
 
-// The rank that stands for ranks [first, first + size).
+// The rank that represents ranks [first, first + size).
 Rank HeadOf(int first, int size, Rank root) { return first <= root && root < first + size ? root : first; }
 
 void Broadcast(const World& ranks, int radix, ChunkRange chunks, Transfers& out) {
@@ -47,7 +49,7 @@ void Reduce(const World& ranks, int radix, Transfers& out) {
   for (int size = 1; size < world; size *= radix) {
     for (int first = 0; first < world; first += radix * size) {
       const Rank to = HeadOf(first, radix * size, ranks.root);
-      const int own = to - (to - first) % size;  // where the block begins that `to` stands for
+      const int own = to - (to - first) % size;  // the first rank of the block that `to` represents
       for (int block = own - size; block >= first; block -= size) out.Reduce(block, to, kVector);
       for (int block = own + size; block < first + radix * size && block < world; block += size) {
         out.Reduce(block, to, kVector);

@@ -1,19 +1,19 @@
 // Pairwise exchange: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
 // IJHPCA 2005.
 //
-// P - 1 rounds; in round k every rank sends to one partner and receives from one. Where P is a power of two the partner
-// is rank XOR k, both ways; else a rank sends k places on and receives from k places back. A signal follows each block,
-// and a rank sends its next one only after the signal has come: so at any time one block goes into each rank and one
-// comes out, however many ranks there are. P = 4, block ij from rank i to rank j:
+// P - 1 rounds; in round k every rank sends to one partner and receives from one. If P is a power of two the partner is
+// rank XOR k in both directions. Otherwise a rank sends k places on and receives from k places back. A signal follows
+// each block, and a rank sends its next block only after it has received the signal. So at any time one block enters
+// each rank and one leaves it, for any number of ranks. P = 4, block ij from rank i to rank j:
 //
 //   round  1                       2                       3
 //          0 =[01]=> 1 =[10]=> 0   0 =[02]=> 2 =[20]=> 0   0 =[03]=> 3 =[30]=> 0
 //          2 =[23]=> 3 =[32]=> 2   1 =[13]=> 3 =[31]=> 1   1 =[12]=> 2 =[21]=> 1
 //
-// Rounds: P - 1. Sent by a rank: (P - 1) / P of the vector, the least there can be, each block straight to its owner.
-// For large blocks where all at once (direct.cc) would overwhelm receivers or switches. Reduce-scatter: rank r combines
-// its own block with those of its partners in the order of the rounds, the lower rank's operand on the left; so the
-// order differs by block and is not the ranks' order.
+// Rounds: P - 1. Sent by a rank: (P - 1) / P of the vector, the minimum; each block is sent straight to its owner. For
+// large blocks, if sending all at once (direct.cc) would overload receivers or switches. Reduce-scatter: rank r
+// combines its own block with those of its partners in the order of the rounds, with the lower rank's operand on the
+// left. So the order differs by block and is not the order of ranks.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
@@ -25,7 +25,7 @@ Rank PartnerOf(Rank rank, int round, int world) {
 }
 
 void Pace(Rank from, Rank to, int round, int world, Transfers& out) {
-  if (round + 1 < world) out.Signal(from, to);  // after the last round there is nothing left to hold back
+  if (round + 1 < world) out.Signal(from, to);  // after the last round there is no block to pace
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ tl::unexpected<Error> Of(const ScheduleKey& key, const Error& error) {
   return Fail(ErrorCode::kInternal, "{}: {}", Describe(key), error.message());
 }
 
-// How deep the brackets of "((0+1)+2)" nest.
+// The depth of the brackets in "((0+1)+2)".
 std::uint32_t Depth(const std::string& order) {
   std::uint32_t depth = 0, deepest = 0;
   for (const char c : order) {
@@ -30,7 +30,7 @@ std::uint32_t Depth(const std::string& order) {
   return deepest;
 }
 
-// The documented order as a scaled schedule's proof prints it: "s(3)" for "3".
+// The documented order as the proof of a scaled schedule prints it: "s(3)" for "3".
 std::string Scaled(const std::string& order) {
   const auto is_digit = [&](std::size_t at) { return at < order.size() && order[at] >= '0' && order[at] <= '9'; };
   std::string scaled;
@@ -74,8 +74,8 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
   return {};
 }
 
-// Whether some rank handles blocks that neither its input nor its output has, so that it may not know their lengths. Of
-// all_gather and reduce_scatter every rank knows all lengths.
+// Whether some rank handles blocks that are neither in its input nor in its output, so that it may not know their
+// lengths. In all_gather and reduce_scatter every rank knows all lengths.
 bool HandlesForeignBlocks(const Schedule& schedule) {
   const Collective collective = schedule.key.collective;
   const std::uint32_t per_block = schedule.chunks / BlocksOf(collective, schedule.key.world_size);
@@ -91,7 +91,7 @@ bool HandlesForeignBlocks(const Schedule& schedule) {
   return false;
 }
 
-// What the table says of an algorithm must hold of each of its schedules.
+// Checks that the traits in the table hold for this schedule.
 Status CompareWithTraits(const AlgorithmEntry& entry, const ScheduleKey& key, const Schedule& schedule,
                          const Proof& proof) {
   const auto denied = [&](std::string_view what) {
@@ -105,7 +105,7 @@ Status CompareWithTraits(const AlgorithmEntry& entry, const ScheduleKey& key, co
   return {};
 }
 
-// Where a hierarchical algorithm may find itself; the first is empty: all on one host.
+// Lists of hosts for hierarchical algorithms; the first is empty: all ranks on one host.
 std::vector<std::vector<int>> HostLists(int world_size) {
   std::vector<std::vector<int>> lists(1);
   if (world_size == 1) return lists;

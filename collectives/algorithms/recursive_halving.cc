@@ -1,8 +1,9 @@
-// Recursive halving and doubling: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; other
-// world sizes than powers of two fold (folding.h).
+// Recursive halving and doubling: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. If the
+// world size is not a power of two, ranks fold (folding.h).
 //
-// Halving: in round k partners at distance 2^k split what they both still work on; the lower one keeps the lower half
-// and combines it with what the other sends. Doubling goes the same way back with copies. P = 4, chunks 0..3:
+// Halving: in round k partners at distance 2^k split the chunks on which both still work. The lower one keeps the lower
+// half and combines it with the data that the other sends. Doubling takes the same way back with copies. P = 4, chunks
+// 0..3:
 //
 //   round  1                  2                    |  3               4
 //          0 -[2,3]-> 1       0 -[1]-> 2           |  0 =[0]=> 2      0 =[0,1]=> 1
@@ -11,17 +12,21 @@
 //          3 -[0,1]-> 2       3 -[2]-> 1   1 has 2 |  3 =[3]=> 1      3 =[2,3]=> 2
 //                                          3 has 3 |
 //
-// Reduce: after the halving, only the partner that the root is not on the side of sends: 2 =[1]=> 0 and 3 =[3]=> 1,
-// then 1 =[2,3]=> 0, for root 0. Reduce-scatter: rank r must end with block r, so distances shrink: in round 1 partners
-// at distance P / 2 keep the half that their own block is in.
+// Reduce: after the halving, of each pair only the partner on the side without the root sends. For root 0: 2 =[1]=> 0
+// and 3 =[3]=> 1, then 1 =[2,3]=> 0. Reduce-scatter: rank r must end with block r, so distances shrink. In round 1
+// partners at distance P / 2 keep the half that contains their own block.
 //
-// Rounds: 2 log2 P; floor for other worlds, and 2 more where ranks fold, 1 more for a reduce (the root never folds).
-// Reduce-scatter log2 P (+ 2). Sent by a rank, P' the power of two below P: 2 (P' - 1) / P' of the vector, one whole
-// vector more where ranks fold; reduce (3 P' / 2 - 1) / P'; reduce-scatter (P - 1) / P, the whole vector by ranks that
-// fold. As little as the ring in a power-of-two world, in logarithmically many rounds: best for middle sizes; other
-// worlds pay for the fold. Where distances grow, blocks of ranks stay contiguous and the order of operands is a
-// balanced tree in the ranks' order, the same for every chunk and root. Reduce-scatter combines ranks P / 2 apart
-// first: a balanced tree as well, the same for every block, but not in the ranks' order.
+// Rounds: 2 floor(log2 P), and if ranks fold 2 more, or 1 more for a reduce (its root never folds). Reduce-scatter:
+// floor(log2 P), and 2 more if ranks fold.
+//
+// Sent by a rank, if P' is the largest power of two up to P: 2 (P' - 1) / P' of the vector, and one whole vector more
+// if ranks fold; reduce: (3 P' / 2 - 1) / P'; reduce-scatter: (P - 1) / P, or the whole vector by ranks that fold. If P
+// is a power of two, this is as little as for the ring, in logarithmically many rounds: best for middle sizes. Other
+// worlds pay for the fold.
+//
+// Order of operands: with growing distances, blocks of ranks stay contiguous. The order is then a balanced tree in the
+// order of ranks, the same for every chunk and root. Reduce-scatter combines ranks P / 2 apart first. Its order is also
+// a balanced tree, the same for every block, but not in the order of ranks.
 #include <vector>
 
 #include "collectives/algorithms/folding.h"
@@ -30,11 +35,11 @@
 namespace rondo {
 namespace {
 
-// Halves with growing distances; rank_of says who plays a core member. Afterwards core member i has the complete chunk
-// that is returned at [i].
+// Halves with growing distances. rank_of(i) is the rank of core member i. Afterwards core member i has the complete
+// chunk that is returned at [i].
 template <typename RankOf>
 std::vector<int> Halve(int core, RankOf rank_of, Transfers& out) {
-  std::vector<int> first(static_cast<std::size_t>(core), 0);  // the first chunk each core member still works on
+  std::vector<int> first(static_cast<std::size_t>(core), 0);  // the first chunk on which each core member still works
   for (int distance = 1, half = core / 2; distance < core; distance *= 2, half /= 2) {
     for (int i = 0; i < core; ++i) {
       const bool keeps_lower = (i & distance) == 0;
@@ -72,12 +77,12 @@ void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
   if (ranks.size == 1) return;
   const Folding folding(ranks.size);
   const int core = folding.core;
-  // Of two neighbours that fold, the left one stands for both, unless the right one is the root.
+  // Of two neighbours that fold, the left one represents both, unless the right one is the root.
   const auto rank_of = [&](int i) {
     const Rank left = folding.RankOfCore(i);
     return i < folding.extra && ranks.root == left + 1 ? ranks.root : left;
   };
-  int root = 0;  // as a core member
+  int root = 0;  // the core index of the root
   while (rank_of(root) != ranks.root) ++root;
 
   for (int i = 0; i < folding.extra; ++i) {
@@ -87,7 +92,7 @@ void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
   std::vector<int> first = Halve(core, rank_of, out);
   for (int distance = core / 2, held = 1; distance >= 1; distance /= 2, held *= 2) {
     for (int i = 0; i < core; ++i) {
-      // Members that differ from the root in a greater distance have given all they had.
+      // Members that differ from the root in a greater distance have already sent all their chunks.
       const bool gave = ((i ^ root) & ~(2 * distance - 1)) != 0;
       const bool gives = ((i ^ root) & distance) != 0;
       if (!gave && gives) out.Copy(rank_of(i), rank_of(i ^ distance), Chunks(first[i], held));

@@ -1,17 +1,18 @@
 // Broadcast by scatter and all-gather: van de Geijn; Barnett et al., "Building a high-performance collective
-// communication library", SC 1994; with the hops left out that bring a rank what it already has (Zhou, Marjanovic,
-// Niethammer and Gracia, "A bandwidth-saving optimization for MPI broadcast collective operation", ICPPW 2015).
+// communication library", SC 1994. Hops that would bring a rank chunks that it already has are left out (Zhou,
+// Marjanovic, Niethammer and Gracia, "A bandwidth-saving optimization for MPI broadcast collective operation", ICPPW
+// 2015).
 //
-// Ranks are counted from the root. A binomial tree scatters the chunks, each inner node keeping its subtree's; then
-// every chunk travels the ring. P = 4:
+// Ranks are counted from the root. A binomial tree scatters the chunks, and each inner node keeps those of its subtree.
+// Then every chunk travels around the ring. P = 4:
 //
 //   round  1               2             |  3             4             5
 //          0 =[2,3]=> 2    0 =[1]=> 1    |  0 =[0]=> 1    0 =[3]=> 1    0 =[2]=> 1
 //                          2 =[3]=> 3    |  1 =[1]=> 2    1 =[0]=> 2
 //                                        |  2 =[2]=> 3    2 =[1]=> 3    2 =[0]=> 3      3 => 0 is never needed
 //
-// Rounds: ceil(log2 P) + P - 1. Sent by a rank: at most 2 (P - 1) / P of the vector (the root), against ceil(log2 P) of
-// a tree: for large vectors. Nothing is computed, so there is no order of operands.
+// Rounds: ceil(log2 P) + P - 1. Sent by a rank: at most 2 (P - 1) / P of the vector (the root), while the root of a
+// tree sends ceil(log2 P) vectors: for large vectors. Nothing is computed, so there is no order of operands.
 #include <algorithm>
 #include <vector>
 
@@ -37,7 +38,7 @@ void ScatterAllGatherBroadcast(const World& ranks, Transfers& out) {
   }
 
   for (int hop = 0; hop < world - 1; ++hop) {
-    for (int from = 0; from < world - 1; ++from) {  // the root, after the last, has everything
+    for (int from = 0; from < world - 1; ++from) {  // the last rank does not send to the root, which has everything
       const int to = from + 1;
       const int chunk = Wrap(from - hop, world);
       const bool held = to <= chunk && chunk < held_end[to];

@@ -1,4 +1,4 @@
-// The algorithms there are. Adding one is a file in this folder and a line in table.cc.
+// All algorithms. To add one, add a file to this folder and a line to table.cc.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 namespace rondo {
 
 std::span<const AlgorithmEntry> AllAlgorithms();
-// What stands in that table, each once and in its order.
+// The collectives and algorithms in that table, each once and in the table's order.
 std::vector<Collective> DistinctCollectives();
 std::vector<Algorithm> DistinctAlgorithms();
-// Null where the algorithm does not serve that collective.
+// Null if the algorithm does not implement the collective.
 const AlgorithmEntry* FindAlgorithm(Collective collective, Algorithm algorithm);
 
 }  // namespace rondo

@@ -1,27 +1,31 @@
-// Binomial trees. The classic; see Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
-// in MPICH", IJHPCA 2005.
+// Binomial trees; see Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
+// IJHPCA 2005.
 //
-// P = 4. All-reduce: to rank 0 and back. Reduce is its left half, to any root; broadcast its right half, with ranks
-// counted from the root; a barrier is both halves, of signals:
+// P = 4. All-reduce: to rank 0 and back. Reduce is its left half, to any root. Broadcast is its right half, with ranks
+// counted from the root. A barrier is both halves, with signals:
 //
 //   round  1          2           |  3          4
 //          1 -> 0     2 -> 0 *    |  0 => 2     0 => 1          -> reduce, => copy, * complete
 //          3 -> 2                 |             2 => 3
 //
-// Gather goes like reduce, scatter the same way back, each transfer with all blocks of the ranks beyond. P = 4, root 2:
+// Gather has the pattern of reduce; scatter is its reverse. Each transfer has the blocks of all ranks of a subtree.
+// P = 4, root 2:
 //
 //   round  1             2                                      round  1                2
 //          1 =[1]=> 0    0 =[0,1]=> 2           scatter:               2 =[0,1]=> 0     0 =[1]=> 1
 //          3 =[3]=> 2                                                                   2 =[3]=> 3
 //
 // Rounds: ceil(log2 P), twice that for all-reduce and barrier. Sent by a rank: broadcast and all-reduce at most
-// ceil(log2 P) vectors (rank 0, the root), by leaves none or one; reduce one vector; scatter (P - 1) / P of it by the
-// root; gather the blocks of the half of the ranks that the root is not in, by the rank that stands for it. For small
-// vectors; with byte progress inner nodes hand on what arrives, so that larger ones stream too, until the root's link
-// is the limit. All-reduce by tree moves little in total, so it serves small vectors where ranks share cores.
+// ceil(log2 P) vectors (rank 0 or the root); leaves send none or one. Reduce: one vector. Scatter: the root sends
+// (P - 1) / P of it. Gather: the rank that represents the half without the root sends the blocks of that half.
 //
-// Blocks of ranks [m 2^k, (m + 1) 2^k) join two by two; the root stands for its block, else the first rank does. So
-// the order of operands is the ranks' order and does not depend on the root: every root computes the same bits.
+// For small vectors. With byte progress inner nodes forward bytes as they arrive, so larger vectors stream too, until
+// the root's link is the limit. A tree all-reduce moves few bytes in total, so it suits small vectors if ranks share
+// cores.
+//
+// Blocks of ranks [m 2^k, (m + 1) 2^k) join in pairs. The root represents its block; every other block is represented
+// by its first rank. So the order of operands is the order of ranks and does not depend on the root: every root
+// computes the same bits.
 #include <algorithm>
 
 #include "collectives/algorithms/generators.h"
@@ -29,21 +33,21 @@
 namespace rondo {
 namespace {
 
-// The smallest power of two that is no smaller.
+// The smallest power of two >= value.
 int PowerAtLeast(int value) {
   int power = 1;
   while (power < value) power *= 2;
   return power;
 }
 
-// Two neighbouring blocks of ranks become one: `child` stands for the block that the root is not in.
+// Two neighbouring blocks of ranks become one; `child` represents the block without the root.
 struct Joint {
   Rank parent;
   Rank child;
-  ChunkRange child_block;  // its ranks
+  ChunkRange child_block;  // the ranks of the child's block
 };
 
-// All joints of blocks of `size` ranks, from rank 0 on.
+// Visits all joints of blocks of `size` ranks, from rank 0 on.
 template <typename Visit>
 void ForEachJoint(const World& ranks, int size, Visit visit) {
   const auto head = [&](int first) { return first <= ranks.root && ranks.root < first + size ? ranks.root : first; };

@@ -1,5 +1,5 @@
-// All-reduce in two shots: every rank owns a chunk; everyone sends each chunk to its owner, who folds in the ranks'
-// order, and the owners send the results to everyone. "All pairs" in Cowan et al., "MSCCLang: Microsoft collective
+// All-reduce in two shots. Every rank owns a chunk. Each rank sends each chunk to its owner, which folds in the order
+// of ranks; then the owners send the results to all ranks. "All pairs" in Cowan et al., "MSCCLang: Microsoft collective
 // communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
 //
 // P = 4, chunk c is owned by rank c:
@@ -10,9 +10,9 @@
 //   c2     0 -> 2   1 -> 2   3 -> 2   ((0 + 1) + 2) + 3   |  2 => 0   2 => 1   2 => 3
 //   c3     0 -> 3   1 -> 3   2 -> 3   ((0 + 1) + 2) + 3   |  3 => 0   3 => 1   3 => 2
 //
-// Two latencies; 3 P - 4 rounds where a rank sends and receives one transfer at a time. Sent by a rank: 2 (P - 1) / P
-// of the vector, as little as by the ring. Order of operands: the left fold: the reproducible sum of few latencies.
-// Every rank needs a lane to every other.
+// Latencies: two; 3 P - 4 rounds if a rank sends and receives one transfer at a time. Sent by a rank: 2 (P - 1) / P of
+// the vector, as little as by the ring. Order of operands: the left fold, so this is the reproducible sum with few
+// latencies. Every rank needs a lane to every other one.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

@@ -72,8 +72,8 @@ class InputFinder final : public Transfers {
       case Kind::kReduce: break;
     }
     const Value own = ValueOf(effect.at, effect.chunks);
-    if (own == Value::kNone)
-      return Set(effect.at, effect.chunks, effect.incoming);  // the rank holds its contribution back, so this is a copy
+    // The rank holds its contribution back, so this is a copy.
+    if (own == Value::kNone) return Set(effect.at, effect.chunks, effect.incoming);
     if (effect.at == rank_)
       found_.arriving[effect.transfer] = {.incoming = effect.incoming == Value::kInput, .own = own == Value::kInput};
     Set(effect.at, effect.chunks, Value::kCombined);

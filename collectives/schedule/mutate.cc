@@ -87,8 +87,8 @@ bool DropReceive(Schedule& schedule, Random& random) {
 }
 
 bool DropTransfer(Schedule& schedule, Random& random) {
-  const bool barrier =
-      schedule.key.collective == Collective::kBarrier;  // in other collectives a signal only paces the transfers
+  // In other collectives a signal only paces the transfers.
+  const bool barrier = schedule.key.collective == Collective::kBarrier;
   const auto site =
       Pick(schedule, random, [&](const Step& step) { return kAnySend(step) && (barrier || step.chunks.count > 0); });
   if (!site) return false;
