@@ -46,9 +46,9 @@ class ByteWriter {
   std::string out_;
 };
 
-// Reads what a ByteWriter wrote; the bytes may come from any sender and need not be valid. If a field runs past the
-// end, or a text is longer than allowed, ok() stays false from then on, and every later read gives zero or an empty
-// text. Never allocates. The bytes must outlive the reader and the texts that it returned.
+// Reads what a ByteWriter wrote; the bytes may come from any sender and need not be valid. ok() becomes false if a
+// field runs past the end or a text is longer than allowed. It then stays false, and every later read gives zero or an
+// empty text. Never allocates. The bytes must outlive the reader and the texts that it returned.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}

@@ -33,8 +33,8 @@ class Clock {
   // A cheaper clock, at most kCoarse behind Now. For counting deadlines that are far away.
   virtual TimePoint CoarseNow() const { return Now(); }
   static constexpr Duration kCoarse = std::chrono::milliseconds(20);
-  // Time since 1970-01-01 UTC, for people and for comparing the records of several machines. It may jump when somebody
-  // sets it, so no deadline may depend on it. On a virtual clock this is virtual time.
+  // Time since 1970-01-01 UTC, for people and for comparing the records of several machines. It jumps when the system's
+  // clock is set, so no deadline may depend on it. On a virtual clock this is virtual time.
   virtual Duration WallNow() const { return Now().time_since_epoch(); }
 };
 

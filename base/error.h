@@ -97,7 +97,8 @@ class Error {
     return Error(std::move(copy));
   }
 
-  // "peer_lost: rank 2 (host b, 10.0.0.2:4711) died; rank 0, all_reduce float32 x 1000 sum #17, step 5, 0 of 400 bytes"
+  // "peer_lost: MESSAGE; caused by rank 2 (host b, 10.0.0.2:4711); reported by rank 0; in all_reduce float32 x 1000 sum
+  // #17, step 5, 0 of 400 bytes; first cause: ...". Unknown parts are left out.
   std::string ToString() const;
 
  private:

@@ -35,7 +35,7 @@ constexpr std::uint16_t ToFloat16(float value) {
   if (magnitude > 0x7F80'0000u) return kNanFloat16;
   if (magnitude >= 0x4780'0000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // from 2^16 on, infinity too
   const std::uint32_t exponent = magnitude >> 23;
-  if (exponent < 127 - 24 - 1) return static_cast<std::uint16_t>(sign);  // under a quarter of the smallest subnormal
+  if (exponent < 127 - 24 - 1) return static_cast<std::uint16_t>(sign);  // below half of the smallest subnormal
   // `significand` has its hidden bit. `lost` counts its bits that a half cannot hold: 13, and more for a subnormal
   // result. A carry out of the rounding increments the exponent, which is correct, also if the result becomes infinity.
   const bool subnormal = exponent < 127 - 14;

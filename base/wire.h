@@ -40,7 +40,7 @@ class Wire {
   // Like sendmsg: returns how many bytes from the front were accepted. They may not be sent yet: see Flush. -1 and
   // errno EAGAIN: none can be accepted now. After a failure of TLS the next Receive reports the reason.
   ssize_t Send(int fd, std::span<const Bytes> pieces);
-  // Accepts all of these bytes or returns false. For the first messages of a connection, for which there is room.
+  // Sends a first message of a connection, for which there is room. False: not all bytes were accepted, maybe a part.
   bool SendAll(int fd, Bytes bytes);
   // Sends the accepted bytes. True: none are left, or the connection cannot send any more.
   bool Flush(int fd);

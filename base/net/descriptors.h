@@ -21,7 +21,7 @@ DescriptorUse CountDescriptors();
 std::string SystemWords(int error, std::size_t descriptors = 1);
 
 // Whether `count` more descriptors are available now: opens and closes that many. kResource: there are fewer; the
-// message names `what` needs them ("a communicator"), the need, the limit and the remedy.
+// message names their user, `what` ("a communicator"), the need, the limit and the remedy.
 Status CheckDescriptorsLeft(std::size_t count, const std::string& what);
 
 }  // namespace rondo

@@ -109,8 +109,7 @@ void RecursiveHalvingReduceScatter(const World& ranks, Transfers& out) {
   folding.FoldIn(Chunks(0, ranks.size), out);
   for (int distance = core / 2; distance >= 1; distance /= 2) {
     for (int i = 0; i < core; ++i) {
-      const int given_away =
-          (i ^ distance) & ~(distance - 1);  // the partner's half begins with this core member's block
+      const int given_away = (i ^ distance) & ~(distance - 1);  // where the partner's half begins
       out.Reduce(folding.RankOfCore(i), folding.RankOfCore(i ^ distance),
                  folding.RanksOfCore(given_away, given_away + distance));
     }

@@ -2,8 +2,8 @@
 // These are pure functions of the collective, the world and the rank. The builder and the verifier both use them, so
 // all ranks agree.
 //
-// The virtual vector has one block if all ranks work on the same elements (all_reduce, broadcast, reduce), and one
-// block per rank if each rank has its own part (all_gather, reduce_scatter, gather, scatter). In all_to_all it has one
+// The virtual vector has one block if all ranks work on the same elements: all_reduce, broadcast, reduce. It has one
+// block per rank if each rank has its own part: all_gather, reduce_scatter, gather, scatter. In all_to_all it has one
 // block per pair of ranks: block i * P + j is sent from rank i to rank j.
 //
 //   collective       blocks   input of rank r          output of rank r

@@ -11,7 +11,7 @@
 namespace rondo {
 
 struct Mutation {
-  std::string_view name;  // "drop the receive of a transfer"
+  std::string_view name;  // "drop a receive"
   // Breaks `schedule` at a place that `random` chooses. Returns false, without a change, if the schedule has no such
   // place, for example no finish to drop in a broadcast. REQUIRES: the builder made the schedule, and it is proved.
   bool (*apply)(Schedule& schedule, Random& random);

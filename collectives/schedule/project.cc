@@ -183,8 +183,8 @@ class RankBuilder {
 
   // The buffer for a new value of these chunks: the output if it has room for them and holds no data there that is
   // still needed. Two kinds of data are needed: data that this round sends, and a held contribution. If both ranks of
-  // an exchange combined into the buffer from which they send, each would wait until the other has consumed its data,
-  // which is a deadlock.
+  // an exchange combined into the buffer from which they send, each would wait until the other has consumed its data: a
+  // deadlock.
   BufferId DestinationOf(ChunkRange chunks) const {
     const bool usable = OutputHas(chunks) && !SendsFromOutput(chunks) && !HoldsIn(kInOutput, chunks);
     return usable ? BufferId::kOutput : BufferId::kScratch;
@@ -223,8 +223,9 @@ class RankBuilder {
               .scale = true});
   }
 
-  // Returns the buffer that holds the rank's value of all these chunks. If they are in several buffers (its own block
-  // in the input, collected blocks in scratch), copies them into one first, because one transfer is cheaper than two.
+  // Returns the buffer that holds the rank's value of all these chunks. They may be in several buffers (its own block
+  // in the input, collected blocks in scratch). Then copies them into one first, because one transfer is cheaper than
+  // two.
   BufferId BringTogether(ChunkRange chunks) {
     const auto place = [this](std::uint32_t c) { return PlaceAt(c); };
     if (FirstRun(chunks, place) == chunks) return PlaceOf(chunks);
@@ -309,8 +310,8 @@ class RankBuilder {
 
   // ---- the end ----
 
-  // Copies to the output every block that must be there but is in another buffer, also one that never moved (the rank's
-  // own block, a world of one).
+  // Copies to the output every block that must be there but is in another buffer. This includes blocks that never moved
+  // (the rank's own block, a world of one).
   void CopyStragglersToOutput() {
     for (std::uint32_t i = 0; i < owed_.count; ++i) {
       const std::uint32_t block = owed_.first + i * owed_.stride;

@@ -20,7 +20,7 @@
 //     3: recv_reduce scratch[0] = rank 1 op scratch[0] transfer 5 after 2 raw
 //     ...
 //
-// Grammar, one line per line. Text after a '#' and empty lines are skipped; words are separated by blanks:
+// The grammar, line by line. Text after a '#' and empty lines are skipped; words are separated by blanks:
 //
 //   schedule = header { "rank" RANK [ "scratch" chunks { chunks } ] { step } }
 //   header   = "schedule" COLLECTIVE ALGORITHM "world" N "root" RANK

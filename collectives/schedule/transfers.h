@@ -10,9 +10,9 @@
 // Chunks are numbered through all blocks of the collective's virtual vector (layout.h). A rank begins with its own
 // value of the chunks of its input, and has no value of the others.
 //
-// Transfers come in rounds. All transfers of one round read what their sender held before the round. At one rank,
-// arrivals, Hold and Contribute take effect in the order of the calls. The builder (project.h) handles everything else:
-// which buffer holds a rank's chunk, dependencies, in place or not, pre-multiplication and average.
+// Transfers are grouped in rounds. All transfers of one round read what their sender held before the round. At one
+// rank, arrivals, Hold and Contribute take effect in the order of the calls. The builder (project.h) handles everything
+// else: which buffer holds a rank's chunk, dependencies, in place or not, pre-multiplication and average.
 #pragma once
 
 #include <span>

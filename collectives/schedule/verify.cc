@@ -138,8 +138,8 @@ void Measure(const Schedule& schedule, Proof& proof) {
   }
 }
 
-// The number of rounds that the events take if each rank has one port for sending and one for receiving, and each event
-// waits for the dependencies of its steps.
+// The number of rounds that the events take in the one-port model: each rank has one port for sending and one for
+// receiving. Each event waits for the dependencies of its steps.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
   struct Port {
     std::uint32_t round = 0;     // the round of the last message through the port

@@ -37,11 +37,11 @@ namespace rondo {
 // Further results of the proof.
 struct Proof {
   // The longest chain of messages if each rank sends one at a time and receives one at a time, in the order of its
-  // steps: rounds as the papers count them. Consecutive transfers count as one message if they follow each other at
-  // both ends and the later ones have no dependencies that the first did not have.
+  // steps: rounds as the papers count them. Consecutive transfers between two ranks count as one message, if the later
+  // ones wait for nothing that the first did not wait for.
   std::uint32_t rounds = 0;
   std::uint32_t transfers = 0;           // of all ranks together
-  std::uint32_t max_transfers_sent = 0;  // by one rank
+  std::uint32_t max_transfers_sent = 0;  // the most by one rank
   std::uint32_t max_transfers_received = 0;
   std::uint64_t max_chunks_sent = 0;  // by one rank; divided by the schedule's chunks, the fraction of the vector
   std::uint64_t max_chunks_received = 0;

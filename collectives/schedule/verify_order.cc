@@ -221,8 +221,8 @@ Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Eve
 
 Status VerifyRankOrder(const RankSchedule& rank) {
   using verify::CounterExample;
-  // For each step: the highest transfer number plus one among itself and everything that it waits for, or 0 if there is
-  // none.
+  // For each step: one plus the highest transfer number among the step and everything that it waits for; 0: no
+  // transfer.
   std::vector<std::uint64_t> reach(rank.steps.size(), 0);
   std::uint64_t local_reach = 0;  // the reach of the last local step, because local steps run one after the other
   std::map<std::pair<bool, Rank>, std::uint32_t> last_in_lane;
