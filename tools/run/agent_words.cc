@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxWordReads = 16;  // at one call, of 64 KiB each
+constexpr int kMaxWordReads = 16;  // in one call, of up to 64 KiB each
 
 bool IsKind(std::uint8_t kind) {
   return std::string_view("hjrxsitkoep").find(static_cast<char>(kind)) != std::string_view::npos;

@@ -1,32 +1,35 @@
-// What `rondo run` and its agent on another host (`rondo run-agent`) say to each other, over the stdin and stdout that
-// ssh gives the agent.
+// The protocol between `rondo run` and its agent on another host (`rondo run-agent`). It runs over the stdin and stdout
+// that ssh gives the agent.
 //
-// The agent begins with the line kAgentMagic; what a login shell printed before it is passed over. Then both sides send
-// words:
+// The agent first writes the line kAgentMagic. The launcher skips what a login shell printed before that line. Then
+// both sides send messages, which are called words:
 //
 //   word = bytes:u32 kind:u8 text*      `bytes` counts what follows it; at most kMaxWordBytes
 //   text = bytes:u32 and so many bytes  numbers are decimal
 //
-//   agent     hello    version caller own   its rondo, and the addresses from and to which ssh came ("": not by ssh)
+//   agent     hello    version caller own   the version of its rondo; `caller` and `own` are the addresses of the
+//                                           launcher's host and of its own host in its ssh connection ("": the agent
+//                                           was not started by ssh)
 //   launcher  job      directory grace_ms words command... (NAME VALUE)...
-//                                           `words`: how many the command has; variables of all ranks. The job's
-//                                           secrets are among them: that is why this goes by stdin, and not on a
-//                                           command line, which everybody there could read
-//   agent     ready                         or
-//   agent     refused  why                  and there will be no ranks
+//                                           `words`: the number of words of the command; then the variables of all
+//                                           ranks. They contain the job's secrets, so this word goes by stdin: every
+//                                           user of the host could read a command line
+//   agent     ready                         the agent accepts the job; or
+//   agent     refused  why                  the agent will start no ranks
 //   launcher  start    rank fed (NAME VALUE)...
-//                                           any number of times; `fed`: 1 where stdin is what `input` brings, 0 where
-//                                           there is none; variables of that rank alone
-//   launcher  input    rank bytes           for its stdin; no bytes: that is the end
-//   agent     taken    rank bytes           how many of these have gone into its pipe, or were dropped
-//   launcher  signal   number               to all its ranks
-//   agent     output   rank stream bytes    `stream` is 1 or 2; no bytes: it has ended
+//                                           any number of times; `fed`: 1 if the rank's stdin is what `input` brings,
+//                                           0 if its stdin is empty; then the variables of this rank alone
+//   launcher  input    rank bytes           for the rank's stdin; an empty text ends it
+//   agent     taken    rank bytes           the number of input bytes that were written to the rank's pipe or dropped
+//                                           since the last such word
+//   launcher  signal   number               for all ranks of the agent
+//   agent     output   rank stream bytes    `stream` is 1 or 2; an empty text ends the stream
 //   agent     ended    rank pid code signal why
-//   agent     pulse                         every few seconds, so that a connection whose other end is gone is found
-//                                           out: nobody else would say anything on it
+//   agent     pulse                         every few seconds, so that TCP detects a dead connection even if the agent
+//                                           has nothing else to send
 //
-// So a start takes two round trips: nothing secret is said to a rondo of another version. When its stdin ends, whatever
-// the reason, the agent ends its ranks: SIGTERM, `grace_ms`, SIGKILL.
+// A start takes two round trips, so that no secret is sent to a rondo of another version. When the agent's stdin ends,
+// for whatever reason, the agent ends its ranks: SIGTERM, then after `grace_ms` SIGKILL.
 #pragma once
 
 #include <poll.h>
@@ -66,52 +69,53 @@ struct AgentWord {
   AgentWordKind kind = AgentWordKind::kReady;
   std::vector<std::string> texts;
 
-  // kProtocol: there is no such text, or it is no whole number in that range.
+  // kProtocol: there is no such text, or it is not a whole number in that range.
   Result<std::int64_t> Number(std::size_t index, std::int64_t low, std::int64_t high) const;
   Result<std::string> Text(std::size_t index) const;
-  // The texts from there on as names and values. kProtocol: one is over.
+  // The texts from `index` to the last one, in pairs of name and value. kProtocol: their number is odd.
   Result<Variables> VariablesFrom(std::size_t index) const;
   friend bool operator==(const AgentWord&, const AgentWord&) = default;
 };
 
 std::string Encode(const AgentWord& word);
-// Takes the next whole word off the front of `unread`; nullopt: it has not arrived yet. kProtocol: no word begins so.
+// Removes the next word from the front of `unread` and returns it; nullopt if not all of the word has arrived yet.
+// kProtocol: no word begins with these bytes.
 Result<std::optional<AgentWord>> TakeWord(std::string_view& unread);
 
-// One side of the talk. Never blocks. Thread rule: one thread.
+// One end of the connection between launcher and agent. No call blocks. Thread rule: one thread.
 class AgentStream {
  public:
   AgentStream(Fd in, Fd out);
 
-  // Queues, and writes what can be written now.
+  // Queues the bytes, and writes what can be written without waiting.
   void Send(const AgentWord& word) { SendRaw(Encode(word)); }
   void SendRaw(std::string_view bytes);
-  // Nothing can be said any more: the other side is gone.
+  // Whether nothing can be sent any more: the other side has closed its end, or CloseOut was called.
   bool deaf() const { return !out_; }
   std::size_t queued() const { return unsent_.size(); }
-  // Says no more; what is queued is lost.
+  // Closes the sending direction. Queued bytes are dropped.
   void CloseOut();
 
-  // Takes in what has arrived, a bounded amount of it.
+  // Reads bytes that have arrived, at most 1 MiB in one call.
   void Receive();
-  // No more will come.
+  // Whether the other side has ended its direction. Words that have arrived before can still be taken.
   bool over() const { return !in_; }
-  // The next word. kProtocol: see TakeWord; nothing after it can be read.
+  // Takes the next word; nullopt if it has not arrived yet. kProtocol: see TakeWord; no later word can be read.
   Result<std::optional<AgentWord>> Next();
-  // Whether kAgentMagic has arrived; it and what came before it are then taken away. kProtocol: so much came that it
-  // will not.
+  // Whether kAgentMagic has arrived. If so, removes it and everything before it. kProtocol: more than kMaxBeforeMagic
+  // bytes arrived without it.
   Result<bool> TakeMagic();
 
-  // To poll: for reading, and for writing where something is queued.
+  // Adds what poll must wait for: input, and room for output if any is queued.
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Writes what is queued.
+  // Writes queued bytes, as far as the other side has room.
   void Flush();
 
  private:
   Fd in_;
   Fd out_;
   std::string received_;
-  std::size_t taken_ = 0;  // of received_
+  std::size_t taken_ = 0;  // bytes of received_ that were taken
   std::string unsent_;
 };
 

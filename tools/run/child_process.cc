@@ -28,12 +28,14 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// What the child does between fork and exec: system calls only, because other threads of ours may hold any lock.
+// Runs in the child between fork and exec. It makes system calls only: other threads of the parent may have held locks
+// at the fork.
 [[noreturn]] void BecomeCommand(char** argv, char** envp, const ChildOptions& options, int failure_pipe, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);                         // the parent died before it could be watched
-  if (options.guard != nullptr) options.guard->Add(::getpid());  // it may be stopped before it can do that
+  if (::getppid() != parent) ::_exit(1);  // the parent died before PR_SET_PDEATHSIG was in force
+  if (options.guard != nullptr)
+    options.guard->Add(::getpid());  // here too: the parent may be stopped before it can do so
   const int in = options.in >= 0 ? options.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) ::dup2(in, STDIN_FILENO);
   if (options.out >= 0) ::dup2(options.out, STDOUT_FILENO);
@@ -44,7 +46,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   ::signal(SIGCHLD, SIG_DFL);
-  ::environ = envp;  // whose PATH is then searched
+  ::environ = envp;  // execvp searches the PATH of this environment
   ::execvp(argv[0], argv);
   const int reason = errno;
   [[maybe_unused]] const ssize_t told = ::write(failure_pipe, &reason, sizeof reason);
@@ -91,9 +93,9 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
   if (pid == 0) BecomeCommand(argv.data(), envp.data(), options, failure.write.get(), parent);
   if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", TaskWords(errno));
   failure.write.Close();
-  ::setpgid(pid, pid);  // here too, so that it holds whoever comes first
+  ::setpgid(pid, pid);  // in the parent too, so that the group exists for both sides whichever runs first
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guard));
-  // The pipe closes at exec, empty; or it brings the reason why there was none.
+  // A successful exec closes the pipe without a byte. Otherwise the child writes errno to it.
   int reason = 0;
   ssize_t got = 0;
   do {
@@ -121,11 +123,11 @@ std::optional<ExitStatus> ChildProcess::Reap() {
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     if (errno != ECHILD) return std::nullopt;
     if (guard_ != nullptr) guard_->Remove(pid_);
-    exit_status_ = ExitStatus{1, 0};  // somebody else has reaped it
+    exit_status_ = ExitStatus{1, 0};  // other code of this process has reaped it
     return exit_status_;
   }
   if (info.si_pid == 0) return std::nullopt;
-  ::kill(-pid_, SIGKILL);  // while the unreaped leader still holds the group's number
+  ::kill(-pid_, SIGKILL);  // before waitpid, as long as the zombie keeps the group's number from being reused
   if (guard_ != nullptr) guard_->Remove(pid_);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,5 @@
-// A child process: in a process group of its own, with no descriptors but those it is given, and gone when we are.
+// A child process. It has a process group of its own, inherits only the descriptors that it is given, and is killed
+// when this process ends.
 #pragma once
 
 #include <sys/types.h>
@@ -16,16 +17,16 @@
 
 namespace rondo {
 
-// Of an environment: names and values.
+// Names and values of environment variables.
 using Variables = std::vector<std::pair<std::string, std::string>>;
-// Those of this process.
+// The environment variables of this process.
 Variables ProcessVariables();
 
 struct Pipe {
   Fd read;
   Fd write;
 };
-// Closed in whatever is executed.
+// Makes a pipe whose both ends are closed by exec.
 Result<Pipe> MakePipe();
 
 // How a process ended.
@@ -40,20 +41,20 @@ struct ExitStatus {
 class GroupGuard;
 
 struct ChildOptions {
-  std::vector<std::string> command;  // looked up in the PATH of its environment
-  Variables environment;             // all of it
-  int in = -1;                       // its stdin; -1: empty
-  int out = -1;                      // its stdout; -1: ours
-  int err = -1;                      // its stderr; -1: ours
-  GroupGuard* guard = nullptr;       // outlives it; ends its process group should we be gone
+  std::vector<std::string> command;  // found by the PATH in `environment`
+  Variables environment;             // the complete environment of the child
+  int in = -1;                       // its stdin; -1: /dev/null
+  int out = -1;                      // its stdout; -1: that of this process
+  int err = -1;                      // its stderr; -1: that of this process
+  GroupGuard* guard = nullptr;       // must outlive the child; kills its process group if this process ends
 };
 
-// Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).
+// Thread rule: only the thread that started the child (the kernel kills the child when that thread ends).
 class ChildProcess {
  public:
-  // No signal is blocked in it. kInvalidArgument: the command cannot be run, and why.
+  // Starts the child with no signal blocked. kInvalidArgument: the command cannot be run; the message says why.
   static Result<std::unique_ptr<ChildProcess>> Start(const ChildOptions& options);
-  // Ends its whole process group by SIGKILL if it still runs.
+  // Kills the whole process group by SIGKILL if the child still runs.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -61,11 +62,11 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   bool running() const { return !exit_status_; }
 
-  // To the whole process group. Nothing happens once it has been reaped.
+  // Sends the signal to the whole process group. Does nothing after the child has been reaped.
   void Signal(int signal) const;
-  // Reaps it if it has ended; nullopt while it runs. What it left behind in its process group ends with it.
+  // Reaps the child if it has ended, and kills what is left of its process group. nullopt: the child still runs.
   std::optional<ExitStatus> Reap();
-  // The same, and waits for its end: so long, then ends it.
+  // Waits up to `patience` for the end of the child, then kills its process group. Always reaps the child.
   ExitStatus ReapWithin(Duration patience);
 
  private:

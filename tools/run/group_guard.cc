@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kLookEveryMs = 250;
 
-// Whether the process of this /proc/PID/stat is stopped. One that a debugger holds is not.
+// Whether this /proc/PID/stat shows a stopped process. A process that a debugger holds does not count as stopped.
 bool IsStopped(int stat_fd) {
-  std::array<char, 512> text{};  // 4711 (name) T ...; the name may have any character
+  std::array<char, 512> text{};  // "4711 (name) T ..."; the name may contain any character
   const ssize_t size = ::pread(stat_fd, text.data(), text.size(), 0);
   if (size <= 0) return false;
   const std::string_view stat(text.data(), static_cast<std::size_t>(size));
@@ -29,12 +29,13 @@ bool IsStopped(int stat_fd) {
   return name_end != std::string_view::npos && stat.substr(name_end).starts_with(") T");
 }
 
-// Until nobody holds the other end any more: the launcher has ended. `launcher_stat`: -1: there is none.
+// The main function of the guard process. It serves until no process has the other end of `from_launcher` open, so
+// the launcher has ended. `launcher_stat`: -1 if /proc is not available.
 [[noreturn]] void Guard(int from_launcher, int launcher_stat) {
-  ::setsid();  // what is sent to the launcher's group or session is not meant for this one
+  ::setsid();  // signals to the launcher's group or session must not reach the guard
   ::dup2(from_launcher, STDIN_FILENO);
   const int stat_fd = launcher_stat < 0 ? -1 : ::dup2(launcher_stat, STDERR_FILENO + 1);
-  ::close(STDOUT_FILENO);  // who reads there waits for the launcher and its ranks alone
+  ::close(STDOUT_FILENO);  // a reader of this pipe must see its end when the launcher and its ranks have closed it
   ::close(STDERR_FILENO);
   ::close_range(stat_fd < 0 ? 3 : 4, ~0u, 0);
   OpenStandardStreams();

@@ -1,14 +1,16 @@
-// Ends the ranks' process groups when their launcher is gone, however it went, and stops them while it is stopped.
+// A guard process beside the launcher. It kills the ranks' process groups when the launcher has ended, for whatever
+// reason, and stops them as long as the launcher is stopped.
 //
-// The kernel ends a child with its parent (PR_SET_PDEATHSIG), but not what that child has started: a rank that is a
-// script would leave the program behind that it runs. So a process beside the launcher, which does nothing but wait for
-// the launcher's end, knows the groups and kills them then.
+// The kernel kills a child with its parent (PR_SET_PDEATHSIG), but not the processes that this child has started. If a
+// rank is a script, the program that the script runs would survive. The guard knows the process groups of all ranks,
+// does nothing but wait for the launcher's end, and then kills these groups.
 //
-// A launcher that is stopped (by SIGSTOP, which it cannot see) takes no output: ranks would go on until pipes are full,
-// and then let each other wait until that is an error. The kernel tells of a stop only to a process's parent, so the
-// guard looks at /proc, several times a second, and has the ranks stop and go on with their launcher.
+// A launcher that is stopped by SIGSTOP, which it cannot catch, reads no output of its ranks. The ranks would go on
+// until their pipes are full, and then wait for each other until a timeout fails the job. The kernel reports a stop
+// only to the parent process. So the guard reads the launcher's state in /proc several times a second, and stops and
+// continues the ranks with their launcher.
 //
-// Thread rule: one thread. REQUIRES: made before any other thread.
+// Thread rule: one thread. REQUIRES: made before this process starts any other thread.
 #pragma once
 
 #include <sys/types.h>
@@ -19,12 +21,12 @@ namespace rondo {
 
 class GroupGuard {
  public:
-  // Where there is no process to be had there is no guard, and the kernel's word alone holds.
+  // If no process can be forked there is no guard, and only PR_SET_PDEATHSIG ends the ranks.
   GroupGuard();
 
-  // Any number of times; also by the group's own process, between fork and exec.
+  // Registers a group. May be called again for the same group, and by the group's own process between fork and exec.
   void Add(pid_t group) { Tell(group); }
-  // Reaped: its number may be another one's soon.
+  // Forgets a group whose leader has been reaped: the system may give its number to another group.
   void Remove(pid_t group) { Tell(-group); }
 
  private:

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// The port that was bound; 0: errno says why none was.
+// Returns the port that was bound; 0 if none was, and errno has the reason.
 std::uint16_t BindTo(int fd, std::uint16_t port) {
   sockaddr_in any{};
   any.sin_family = AF_INET;
@@ -26,7 +26,8 @@ std::uint16_t BindTo(int fd, std::uint16_t port) {
 Result<HeldPort> HeldPort::Take(PortRange ports) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return Fail(ErrorCode::kResource, "no socket: {}", SystemWords(errno));
-  // Bound before it lets others beside it: so it gets a port that no other socket has, and none that another one holds.
+  // SO_REUSEADDR is set only after bind, so that bind fails for every port that another socket has, with that option or
+  // not.
   std::uint16_t port = 0;
   if (!ports.IsSet()) port = BindTo(fd.get(), 0);
   for (int i = 0; ports.IsSet() && port == 0 && i < ports.count(); ++i)

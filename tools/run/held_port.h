@@ -1,4 +1,5 @@
-// A port of this host that is kept from everybody who does not ask for it by its number: bound, and never listened on.
+// A reserved port of this host. It is bound and never listened on, so the system assigns it to no program that did not
+// ask for this number.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,15 @@ namespace rondo {
 
 class HeldPort {
  public:
-  // One of `ports`, or where these are not set one that the system chooses. kAddressInUse: none is free; kResource.
+  // Binds a port of `ports`, or one that the system chooses if `ports` is not set. kAddressInUse: none is free;
+  // kResource.
   static Result<HeldPort> Take(PortRange ports);
   std::uint16_t port() const { return port_; }
 
  private:
   HeldPort(Fd fd, std::uint16_t port) : fd_(std::move(fd)), port_(port) {}
 
-  // It allows a server beside it that allows it, too (SO_REUSEADDR, as servers do).
+  // Has SO_REUSEADDR set: a server that sets it too, as servers do, can listen on the port.
   Fd fd_;
   std::uint16_t port_;
 };

@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kWanted = "wants HOST[:RANKS],... like a,b:4,user@c,[fe80::1]:2";
 constexpr int kMaxRanks = 1'000'000;
 
-// Nothing that ssh or a shell could take for anything but a name: a user or a host that begins with "-" is an option.
+// Whether ssh and a shell can take the text for nothing but a name. A user or host that begins with "-" would be an
+// option.
 bool IsName(std::string_view text) {
   constexpr std::string_view kBeside = "._-%:";
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -98,7 +99,7 @@ Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, 
   }
   Rank first = 0;
   const int sharing = std::max(without_number, 1);
-  int sharers = 0;  // that have had theirs
+  int sharers = 0;  // hosts without a number that have got their share
   std::vector<PlacedHost> used;
   for (PlacedHost& placed : all) {
     if (!placed.host.ranks) placed.ranks.count = left / sharing + (sharers++ < left % sharing ? 1 : 0);

@@ -1,4 +1,4 @@
-// The hosts of `rondo run --hosts`, which ranks each of them gets, and how they are reached. Values, no I/O.
+// The hosts of `rondo run --hosts`, the ranks of each host, and how to reach the hosts. Values, no I/O.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,24 @@
 namespace rondo {
 
 struct HostEntry {
-  std::string user;          // "": whoever ssh takes
-  std::string name;          // a name or an address, without brackets
-  std::optional<int> ranks;  // at most so many
+  std::string user;          // "": the user that ssh takes by default
+  std::string name;          // host name or address, without brackets
+  std::optional<int> ranks;  // the most ranks that this host may get; nullopt: no limit
 
-  // As messages show it: "user@name".
+  // "user@name", or "name" if no user is given: the form that messages show.
   std::string ToString() const;
   friend bool operator==(const HostEntry&, const HostEntry&) = default;
 };
 
-// "a,b:4,user@c,[fe80::1%eth0]:2". kInvalidArgument: "wants ...", also where one host is named twice.
+// Parses a list like "a,b:4,user@c,[fe80::1%eth0]:2". kInvalidArgument: the list is malformed, or names a host twice.
 Result<std::vector<HostEntry>> ParseHosts(std::string_view list);
 
-// Whether this host is meant, in the name of this user: localhost, a loopback address, or `own_name`.
+// Whether the entry names no user and means this host: localhost, a loopback address, or `own_name`.
 bool IsThisHost(const HostEntry& host, std::string_view own_name);
 
 struct SshOptions {
-  std::vector<std::string> command{"ssh"};  // and its own options; what is put behind them is for OpenSSH
-  std::string rondo;                        // the path of rondo there
+  std::vector<std::string> command{"ssh"};  // and the user's options for it; options of OpenSSH are appended
+  std::string rondo;                        // path of the program rondo on the other hosts
 };
 
 // Consecutive ranks of one host.
@@ -41,13 +41,13 @@ struct RankRange {
 
 struct PlacedHost {
   HostEntry host;
-  bool here = false;  // it is this one
+  bool here = false;  // whether this is the host of the launcher
   RankRange ranks;
   friend bool operator==(const PlacedHost&, const PlacedHost&) = default;
 };
 
-// Who gets which ranks, in the order of the hosts; who gets none is left out. Hosts with a number of ranks take so many
-// while there are some; what is left is spread over those without, as evenly as possible, the first ones taking one
+// Assigns ranks to hosts in the order of the list, and leaves out hosts without ranks. A host with a number of ranks
+// gets that many, or what is left. Hosts without a number share the rest as evenly as possible; the first ones get one
 // more. `own_name`: see IsThisHost. kInvalidArgument: there is room for fewer than `ranks`, or two entries are this
 // host.
 Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, int ranks, std::string_view own_name);

@@ -1,8 +1,8 @@
-// Our stdin on its way to ranks: read here, and handed to each of them by a pipe of its own.
+// Forwards the stdin of the launcher to ranks. The launcher reads it and writes it to a pipe of each rank.
 //
-// Only as much is read as all of these ranks take soon: the slowest sets the pace, and what no rank asks for stays for
-// whoever reads our stdin next, but for the little that pipes hold. While this process is in the background of its
-// terminal nothing is read, for the keys are meant for another one.
+// The launcher reads no more than what all of these ranks will soon take: the slowest rank sets the pace. Except for
+// the little that is in pipes, bytes that no rank reads stay there for the next program that reads this stdin. If the
+// launcher is a background process of its terminal, it reads nothing, because the input is meant for another program.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,27 +20,28 @@ namespace rondo {
 
 class InputFeed {
  public:
-  // A reader that has this many bytes before it gets no more for now.
+  // A rank that has not read this many bytes gets no more for now.
   static constexpr std::size_t kMaxUnread = 256 << 10;
 
   InputFeed();
 
-  // Whether a process may have our stdin itself, instead of being fed: it waits in its reads, and is no terminal, from
-  // which only processes of the foreground group may read (a rank has a group of its own).
+  // Whether a rank may inherit our stdin instead of being fed. It may if reads from this stdin block, and if it is not
+  // a terminal: only processes of the foreground group may read a terminal, and each rank has a group of its own.
   static bool CanBeInherited();
 
-  // What to wait for, where there is room for more.
+  // Adds the descriptor that poll must wait for, if we may read. REQUIRES: ranks have room for more.
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Reads what there is, a bounded amount, and hands it on; no bytes mean the end. Whether a line was typed.
+  // Reads the bytes that are there, at most 64 KiB, and passes them to `give`; an empty text means the end. Returns
+  // whether the user typed a whole line at a terminal.
   bool Pump(const std::function<void(std::string_view bytes)>& give);
-  // No more will come.
+  // Whether the end of stdin was read.
   bool has_ended() const { return has_ended_; }
 
  private:
   int fd() const { return own_ ? own_.get() : 0; }
   bool MayRead() const;
 
-  Fd own_;  // where it is a terminal or a pipe: a description of our own, whose reads do not wait
+  Fd own_;  // stdin opened again with O_NONBLOCK, if it is a terminal or a pipe
   bool is_terminal_ = false;
   bool has_ended_ = false;
 };

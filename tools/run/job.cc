@@ -14,8 +14,8 @@
 namespace rondo {
 namespace {
 
-// From the first rank that gave up to naming who failed first: one may have been killed before, whose peers saw it
-// sooner than we do. It is on another host, or its connections are gone and the system still clears up after it.
+// The time from the first rank that ended with an error until the job names the rank that failed first. A rank that was
+// killed before may be reported later: it runs on another host, or the kernel still releases its resources.
 constexpr Duration kLateNews = std::chrono::milliseconds(300);
 
 }  // namespace
@@ -140,14 +140,14 @@ void Job::WaitForNews() {
 
 void Job::TakeSignals() {
   for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
-    if (signal == SIGUSR1 || signal == SIGUSR2) {  // what they mean the ranks know
+    if (signal == SIGUSR1 || signal == SIGUSR2) {  // the ranks define their meaning
       SignalAll(signal);
       continue;
     }
     if (signal == SIGTSTP) StopTogether();
     if (signal == SIGCONT) GoOn();
     if (!SignalFd::IsInterrupt(signal)) continue;
-    if (interrupted_by_ != 0) {  // asked twice: at once
+    if (interrupted_by_ != 0) {  // the second interrupt kills at once
       SignalAll(SIGKILL);
       Enter(Phase::kKilled, options_.grace);
       continue;
@@ -158,14 +158,15 @@ void Job::TakeSignals() {
   }
 }
 
-// Ranks by the signal that no program can ignore: one that went on would wait for the others in vain.
+// Stops the ranks by SIGSTOP, which no program can ignore: a rank that went on would wait for the stopped ones until
+// its timeout.
 void Job::StopTogether() {
   SignalAll(SIGSTOP);
   SignalFd::Stop();
   GoOn();
 }
 
-// The time that ranks are given has not passed for them while they were stopped.
+// The phase's duration starts again, because ranks could not use that time while they were stopped.
 void Job::GoOn() {
   SignalAll(SIGCONT);
   if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) Enter(phase_, phase_lasts_);
@@ -182,7 +183,7 @@ void Job::PumpOutput() {
   Enter(Phase::kTerminating, options_.grace);
 }
 
-// Nobody reads any more (| head), or there is no room: the job has no purpose left.
+// The reader of our output has closed it (| head), or the disk is full: the job has no purpose any more.
 bool Job::NoteLostOutput() {
   if (queue_.failure() == 0 || output_lost_) return false;
   output_lost_ = true;
@@ -191,7 +192,7 @@ bool Job::NoteLostOutput() {
   return true;
 }
 
-// All ranks have ended, and who reads their last words may be slow. Who wants an end does not wait for that.
+// All ranks have ended, but the reader of their last output may be slow. After an interrupt this wait is limited.
 void Job::DrainOutput() {
   TimePoint until = interrupted_by_ != 0 ? Later(clock_.Now(), options_.grace) : TimePoint::max();
   for (queue_.Flush(); !queue_.IsEmpty() && clock_.Now() < until; queue_.Flush()) {
@@ -232,7 +233,7 @@ void Job::GoOnWithout(const EndedRank& ended) {
   if (!first_failure_) first_failure_ = ended.status;
   lost_.push_back(Describe(ended));
   const int left = Running();
-  // Whoever is left has gone on without it, or has ended: a newcomer would find nobody.
+  // A rank that starts again needs others that still run. If one has ended well, the rest may be about to end too.
   const bool again = restarts_done_ < options_.restarts && left > 0 && ended_well_ == 0;
   Say("{}; {}{}", lost_.back(), left > 0 ? fmt::format("going on with {}", left) : "no rank is left",
       again ? ", and starting it again" : "");
@@ -250,13 +251,13 @@ void Job::SayWhoWasLost() const {
       fmt::join(lost_, "; "), ended_well_);
 }
 
-// Whether it ended by a signal that no rank sends itself, as one does that gives up because another is lost: by an
-// exception that nobody caught, say.
+// Whether a signal from outside killed the rank. SIGABRT, SIGPIPE and SIGTERM do not count: a rank that gives up
+// because another rank is lost can end by one of them, for example by an uncaught exception.
 bool Job::WasKilled(const ExitStatus& status) {
   return status.signal != 0 && status.signal != SIGABRT && status.signal != SIGPIPE && status.signal != SIGTERM;
 }
 
-// Of several that ended, one that was killed came first: the others saw it and gave up.
+// If several ranks have ended, the job suspects one that was killed: the others probably gave up because of it.
 void Job::Suspect(const EndedRank& ended) {
   if (first_failure_ || interrupted_by_ != 0 || output_lost_) return;
   if (!suspect_) {

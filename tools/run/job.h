@@ -1,5 +1,5 @@
-// A job of `rondo run`: starts its ranks, on whatever hosts they are, and sees them through: who fails, who is told to
-// end, who is started again, and what the exit code is.
+// A job of `rondo run`. It starts the ranks on this host and on others, and manages them until all have ended. It
+// decides which rank failed first, which ranks must end, which ranks start again, and what the exit code is.
 #pragma once
 
 #include <fmt/core.h>
@@ -20,7 +20,7 @@
 
 namespace rondo {
 
-// A host and the ranks that it gets.
+// A host and the ranks that run on it.
 struct JobPlace {
   RankHost* host;
   RankRange ranks;
@@ -29,17 +29,22 @@ struct JobPlace {
 // Thread rule: one thread, the main one.
 class Job {
  public:
-  // All outlive it.
+  // All references must outlive the job.
   Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
       OutputQueue& queue, TaggedOutput& output);
 
-  // An error means that not all ranks could be started; those that were end with their hosts.
+  // Starts all ranks. After an error some ranks may run: they end when their hosts are destroyed.
   Status Start();
-  // The exit code, when all have ended.
+  // Runs the job until all ranks have ended. Returns the exit code of the launcher.
   int SeeThrough();
 
  private:
-  // What the ranks that still run have been told: nothing, then (after the first failure) nothing yet, then to end.
+  // How far the end of the job has proceeded, and what was sent to the ranks that still run:
+  //   kRunning      nothing; no rank has failed, or the job goes on without those that have
+  //   kLastWords    nothing yet; after the first failure they have LaunchOptions::last_words to report it themselves
+  //   kTerminating  SIGTERM, or the signal that interrupted the launcher
+  //   kKilled       SIGKILL
+  //   kGivenUp      nothing more; ranks that do not obey SIGKILL count as ended
   enum class Phase { kRunning, kLastWords, kTerminating, kKilled, kGivenUp };
   struct RankState {
     const JobPlace* place = nullptr;
@@ -50,7 +55,7 @@ class Job {
 
   int Running() const;
   bool KeepsGoing() const { return options_.keep_going || options_.restarts > 0; }
-  // "rank 5 on b (pid 123) was killed by SIGKILL"
+  // Returns for example "rank 5 on b (pid 123) was killed by SIGKILL".
   std::string Describe(const EndedRank& ended) const;
   std::string NameOf(Rank rank) const;
   template <typename... Args>
@@ -58,14 +63,15 @@ class Job {
 
   Status StartRank(Rank rank, const Variables& more);
   RankInput InputOf(Rank rank) const;
-  bool TakesInput() const;  // whether a rank is fed, and all that are take more
+  bool TakesInput() const;  // whether any rank is fed and all fed ranks have room
   void PumpInput();
   void WaitForNews();
   void TakeSignals();
   void PumpOutput();
   void DrainOutput();
-  bool NoteLostOutput();  // whether it was lost now
-  // Ranks that are to end must not be held up in their writes, by which they would not hear of it.
+  bool NoteLostOutput();  // whether the loss of stdout or stderr is new
+  // When ranks must end, the launcher reads their output even if its own queue is full: a rank that is blocked in a
+  // write would not react to a signal.
   bool TakesOutput() const { return phase_ != Phase::kRunning || !queue_.IsFull(); }
   void TakeEnded();
   void GoOnWithout(const EndedRank& ended);
@@ -84,20 +90,20 @@ class Job {
   const std::vector<JobPlace> places_;
   const Clock& clock_;
   const SignalFd& signals_;
-  OutputQueue& queue_;  // where `output_` ends
+  OutputQueue& queue_;  // output_ writes to it
   TaggedOutput& output_;
   InputFeed input_;
   std::vector<RankState> ranks_;
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;
   Duration phase_lasts_ = Duration::zero();
-  std::optional<EndedRank> suspect_;  // who seems to have failed first, until judge_at_
+  std::optional<EndedRank> suspect_;  // the rank that seems to have failed first, until judge_at_
   TimePoint judge_at_;
   std::optional<ExitStatus> first_failure_;
   int interrupted_by_ = 0;
   bool output_lost_ = false;
-  // Where the job goes on without ranks that fail.
-  std::vector<std::string> lost_;  // each in words
+  // For jobs that go on after ranks have failed.
+  std::vector<std::string> lost_;  // a description of each lost rank
   int ended_well_ = 0;
   int restarts_done_ = 0;
 };

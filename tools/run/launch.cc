@@ -32,7 +32,7 @@
 namespace rondo {
 namespace {
 
-// Ours, if we have one, else a new one; "": none.
+// The token of this process if it has one, otherwise a new one; "": the job has no token.
 Result<std::string> TokenOfRanks(const LaunchOptions& options) {
   if (!options.with_token) return "";
   RONDO_ASSIGN(std::string token, TokenText("", ProcessEnvironment));
@@ -40,8 +40,8 @@ Result<std::string> TokenOfRanks(const LaunchOptions& options) {
   return MakeTokenText();
 }
 
-// What ranks and store have in common. A key that neither flag nor environment names comes from the token, and is a
-// new one where there is none.
+// The TLS options of ranks and store. A pre-shared key that neither a flag nor the environment gives is derived from
+// the token; without a token it is a new one.
 Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* token) {
   std::optional<TlsOptions> given;
   if (options.tls) given = TlsOptions{.mode = *options.tls};
@@ -56,7 +56,7 @@ Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* toke
 }  // namespace
 
 Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
-  const SignalFd signals;  // before the store's thread, which must not take them
+  const SignalFd signals;  // before the store's thread, which must not receive these signals
   GroupGuard guard;
   const bool spread = std::any_of(options.places.begin(), options.places.end(), [](auto& p) { return !p.here; });
   RONDO_ASSIGN(const std::string token, TokenOfRanks(options));
@@ -75,7 +75,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   }
   serve.ports = ports.value_or(PortRange{});
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
-  // Where there is none left the program can do without, as long as it serves nothing there.
+  // If no port is free, MASTER_PORT is the store's own port. This works as long as the program serves nothing there.
   const Result<HeldPort> for_program = HeldPort::Take(serve.ports);
   std::random_device entropy;
   RankProcessOptions ranks{.command = options.command, .guard = &guard};
@@ -89,7 +89,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
                             {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
   if (!token.empty()) ranks.environment.emplace_back(kTokenVariable, token);
   if (options.tls) ranks.environment.emplace_back(kTlsVariable, Name(*options.tls));
-  // With a token they have it from there, or find ours.
+  // With a token, ranks derive the key from it, or find RONDO_TLS_PSK in the environment.
   if (token.empty() && tls.mode == TlsMode::kPsk) ranks.environment.emplace_back(kTlsPskVariable, TlsPskText(tls.psk));
   if (options.ports) ranks.environment.emplace_back("RONDO_PORTS", options.ports->ToString());
   if (options.timeout) {
@@ -103,7 +103,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   TaggedOutput output([&queue](int stream, std::string_view bytes) { queue.Write(stream, bytes); },
                       OutputPlaces::OfThisProcess(), options.tag_output, clock);
   ranks.output = [&output](Rank rank, int stream, std::string_view bytes) { output.Write(rank, stream, bytes); };
-  // Ranks that are to have our own streams do not know of one that does not wait for room: that one we write ourselves.
+  // Without tags, ranks inherit our stdout and stderr. But they do not expect a non-blocking stream: the launcher
+  // relays output to such a stream itself.
   if (!options.tag_output) std::erase_if(ranks.relayed, [](int stream) { return !IsNonBlocking(stream); });
   JobHosts hosts;
   if (spread) {
@@ -130,7 +131,7 @@ std::string OwnPath() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   if (length > 0) return std::string(path.data(), static_cast<std::size_t>(length));
-  // Without /proc: the path that this program was started by.
+  // Without /proc: the path by which this program was started.
   const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   std::error_code error;
   return started == nullptr ? "" : std::filesystem::absolute(started, error).string();

@@ -14,12 +14,12 @@ namespace rondo {
 
 class LocalHost final : public RankHost {
  public:
-  // `ranks`: what all of them have in common.
+  // `ranks`: the options that all ranks share.
   LocalHost(std::string name, RankProcessOptions ranks) : name_(std::move(name)), ranks_(std::move(ranks)) {}
 
   const std::string& name() const override { return name_; }
   bool is_here() const override { return true; }
-  // kInvalidArgument: the command cannot be run, and why.
+  // kInvalidArgument: the command cannot be run; the message says why.
   Status Start(Rank rank, const Variables& environment, RankInput input) override;
   void Feed(Rank rank, std::string_view bytes) override;
   std::size_t Unread(Rank rank) const override;
@@ -27,24 +27,24 @@ class LocalHost final : public RankHost {
   void AddDescriptors(std::vector<pollfd>& fds) const override;
   void Pump() override;
   std::vector<EndedRank> TakeEnded() override;
-  void GiveUp() override {}  // SIGKILL is obeyed here
+  void GiveUp() override {}  // no process of this host survives SIGKILL
   void Dismiss() override {}
   void Finish() override;
 
  private:
-  RankProcess* Find(Rank rank) const;  // null: it was never started
-  // Looks at the groups of all ranks: soon after the last start, and ever more rarely.
+  RankProcess* Find(Rank rank) const;  // null: the rank was never started
+  // Notes the cgroups of all ranks. Runs soon after the last start, then at growing intervals.
   void LookAtGroups();
   void SetTimer(std::int64_t milliseconds);
 
   const std::string name_;
   const RankProcessOptions ranks_;
   std::vector<std::unique_ptr<RankProcess>>
-      processes_;  // those that have ended too: children of theirs may still write
+      processes_;  // also ranks that have ended: their own children may still write output
   OomWatch memory_;
-  Fd timer_;                        // when to look again
-  std::int64_t look_after_ms_ = 0;  // when that was set
-  bool kills_ = false;              // ranks, by SIGKILL
+  Fd timer_;                        // expires when LookAtGroups must run again
+  std::int64_t look_after_ms_ = 0;  // the time to which timer_ is set
+  bool kills_ = false;              // whether Signal has sent SIGKILL to the ranks
 };
 
 }  // namespace rondo

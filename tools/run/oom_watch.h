@@ -1,7 +1,7 @@
-// Whether the kernel killed a rank because memory ran out: a wait for the process says SIGKILL, and no more.
+// Finds out whether the kernel killed a rank because memory ran out. The exit status of the process says SIGKILL only.
 //
-// What happened stands in the counters of the rank's control group, of version 1 and version 2. A process that has
-// ended does not say any more which group that was, so ranks are looked at while they run.
+// The counters of the rank's cgroup, of version 1 or 2, show such a kill. After a process has ended its cgroup cannot
+// be looked up any more, so the groups are noted while the ranks run.
 //
 // Thread rule: one thread.
 #pragma once
@@ -21,20 +21,20 @@ namespace rondo {
 
 class OomWatch {
  public:
-  // `root`: the folder that holds /proc and /sys.
+  // `root`: the folder that contains /proc and /sys.
   explicit OomWatch(std::string root = "");
 
-  // Notes the groups of a rank that runs.
+  // Notes the cgroups of a running rank.
   void Look(Rank rank, pid_t pid);
-  // "was killed by the kernel: out of memory (limit 160 MiB of cgroup /sys/fs/cgroup/job, peak 160 MiB)"; "": it was
-  // not, or nobody knows.
+  // Returns for example "was killed by the kernel: out of memory (limit 160 MiB of cgroup /sys/fs/cgroup/job, peak 160
+  // MiB)"; "" if memory did not run out or no counter shows it.
   std::string Explain(Rank rank, const ExitStatus& status);
 
  private:
   const std::string root_;
-  std::map<Rank, std::vector<std::string>> folders_;  // of its groups, its own first
-  std::map<std::string, std::uint64_t> kills_;        // of a folder: before its ranks ran, and those explained since
-  std::optional<std::uint64_t> machine_kills_;        // the same of the whole machine
+  std::map<Rank, std::vector<std::string>> folders_;  // the cgroup folders of each rank, its own group first
+  std::map<std::string, std::uint64_t> kills_;  // by folder: kills before the ranks ran, and kills explained since
+  std::optional<std::uint64_t> machine_kills_;  // the same count for the whole machine
 };
 
 }  // namespace rondo

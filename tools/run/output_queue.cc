@@ -17,7 +17,8 @@ constexpr std::size_t kMost = 64 << 20;
 
 }  // namespace
 
-// A terminal that has room for a byte says that it has room, and a write waits until it has taken all.
+// A terminal with room for one byte polls as writable, but a blocking write waits until the terminal has taken all
+// bytes.
 OutputQueue::OutputQueue() : streams_{Stream{.number = STDOUT_FILENO}, Stream{.number = STDERR_FILENO}} {
   for (Stream& stream : streams_) {
     if (::isatty(stream.number) == 0) continue;
@@ -42,12 +43,12 @@ void OutputQueue::Flush(Stream& stream) {
   while (sent < stream.unsent.size() && !stream.is_broken) {
     pollfd room{stream.fd(), POLLOUT, 0};
     if (::poll(&room, 1, 0) == 0) break;
-    // Where a pipe has any room, it has room for so much at least: the write does not wait.
+    // A pipe that polls as writable has room for at least PIPE_BUF bytes, so this write does not block.
     const ssize_t written =
         ::write(stream.fd(), stream.unsent.data() + sent, std::min<std::size_t>(PIPE_BUF, stream.unsent.size() - sent));
     if (written >= 0) {
       sent += static_cast<std::size_t>(written);
-    } else if (errno == EAGAIN) {  // whoever has this file open too has set it so, and was faster
+    } else if (errno == EAGAIN) {  // another process has made this file non-blocking, and has filled it since the poll
       break;
     } else if (errno != EINTR) {
       stream.is_broken = true;

@@ -1,8 +1,8 @@
-// What the ranks of a job say, on its way to our stdout and stderr.
+// Holds the output of a job's ranks until our stdout and stderr can take it.
 //
-// Nobody waits in a write: who reads us may stand still (a pager, a terminal after Ctrl-S, a log collector that hangs),
-// and a signal that says to end the job must be heard all the same. What there is no room for stays here; who brings
-// more waits while that is much, so that ranks wait in their own writes at last.
+// No write blocks: the reader of our output may have stopped reading (a pager, a terminal after Ctrl-S, a log collector
+// that hangs), and the launcher must still react to signals that end the job. Bytes that cannot be written yet wait
+// here. If too many wait, the launcher stops reading output from ranks, so that the ranks block in their own writes.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,26 +22,26 @@ namespace rondo {
 class OutputQueue {
  public:
   OutputQueue();
-  // `stream`: STDOUT_FILENO or STDERR_FILENO. Takes all of it, and writes what there is room for. What is brought in
-  // spite of IsFull is dropped at last.
+  // `stream`: STDOUT_FILENO or STDERR_FILENO. Takes all bytes, and writes as many as there is room for. A caller that
+  // ignores IsFull loses bytes: with 64 MiB waiting for a stream, further bytes for it are dropped.
   void Write(int stream, std::string_view bytes);
-  // Writes on, as far as there is room.
+  // Writes waiting bytes, as far as there is room.
   void Flush();
   bool IsEmpty() const;
-  // So much waits here that nobody should bring more.
+  // Whether so many bytes wait that the caller should bring no more for now.
   bool IsFull() const;
-  // What to wait for, to flush.
+  // Adds the descriptors that poll must wait for before the next Flush.
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Why one of them cannot be written any more, whose bytes are then dropped: an errno (EPIPE: nobody reads any more);
-  // 0: both can.
+  // Why a stream cannot be written any more, as an errno (EPIPE: its reader has closed it); 0 if both can be written.
+  // The bytes for that stream are dropped.
   int failure() const { return failure_; }
-  // Which of them that is, in words.
+  // The name of that stream: "stdout" or "stderr".
   std::string_view failed_stream() const { return failed_stream_; }
 
  private:
   struct Stream {
     int number = 0;
-    Fd terminal = {};  // where it is one: a description of our own, whose writes do not wait
+    Fd terminal = {};  // if it is a terminal: the terminal opened again with O_NONBLOCK
     std::string unsent = {};
     bool is_broken = false;
     int fd() const { return terminal ? terminal.get() : number; }

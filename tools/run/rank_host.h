@@ -1,5 +1,5 @@
-// Where some of a job's ranks run: this host (local_host.h), or another by way of an agent there (remote_host.h). A job
-// (job.h) sees no difference.
+// The interface to a host that runs some of a job's ranks: this host (local_host.h), or another one through an agent
+// (remote_host.h). The job (job.h) treats both alike.
 #pragma once
 
 #include <poll.h>
@@ -17,19 +17,19 @@
 
 namespace rondo {
 
-// A rank that has ended, or never began.
+// A rank that has ended, or that could not be started.
 struct EndedRank {
   Rank rank = 0;
   pid_t pid = 0;
   ExitStatus status;
-  std::string why;  // not empty: what became of it beside its own end ("its command cannot be run", "its host is gone")
+  std::string why;  // if not empty: what messages say in place of the exit status, such as "was lost with its host"
 };
 
-// What a rank has for its stdin.
+// The stdin of a rank.
 enum class RankInput : std::uint8_t {
-  kNone,  // nothing
-  kOurs,  // that of this process; on this host only
-  kFed,   // what Feed brings
+  kNone,  // empty
+  kOurs,  // the stdin of this process; on this host only
+  kFed,   // the bytes that Feed brings
 };
 
 // Thread rule: one thread.
@@ -37,31 +37,32 @@ class RankHost {
  public:
   virtual ~RankHost() = default;
 
-  // What it is called in messages; "" where the job has no other host.
+  // The name of the host in messages; "" if the job uses no other host.
   virtual const std::string& name() const = 0;
-  // Whether ranks there can have RankInput::kOurs.
+  // Whether this is the launcher's host. Only ranks there can have RankInput::kOurs.
   virtual bool is_here() const = 0;
-  // `environment`: what this rank alone has. An error means that it will not run; what is found out later comes from
-  // TakeEnded.
+  // Starts a rank. `environment`: the variables of this rank alone. An error means that the rank will not run. An error
+  // that is found later is reported by TakeEnded.
   virtual Status Start(Rank rank, const Variables& environment, RankInput input) = 0;
-  // For the stdin of a rank that is fed; no bytes: that is the end. A rank that has ended, or reads no more, drops it.
+  // Passes bytes to the stdin of a rank with RankInput::kFed; an empty text ends it. The bytes are dropped if the rank
+  // has ended or has closed its stdin.
   virtual void Feed(Rank rank, std::string_view bytes) = 0;
-  // How much of that has not reached its pipe.
+  // The number of those bytes that have not been written to the rank's pipe yet.
   virtual std::size_t Unread(Rank rank) const = 0;
-  // To all ranks that run.
+  // Sends the signal to all ranks that run.
   virtual void Signal(int signal) = 0;
 
-  // What to wait for.
+  // Adds the descriptors that poll must wait for.
   virtual void AddDescriptors(std::vector<pollfd>& fds) const = 0;
-  // Does what there is to do, without waiting for other hosts or ranks.
+  // Makes progress without waiting for other hosts or ranks.
   virtual void Pump() = 0;
-  // Each rank once. What it wrote before its end has been passed on.
+  // Returns each rank that has ended, once. The output that it wrote before its end has been passed on.
   virtual std::vector<EndedRank> TakeEnded() = 0;
-  // Takes the ranks that do not even obey SIGKILL for ended.
+  // Counts the ranks as ended that did not end even after SIGKILL.
   virtual void GiveUp() = 0;
-  // No rank will be started any more, and none runs.
+  // Says that all ranks have ended and no more will be started.
   virtual void Dismiss() = 0;
-  // After that: passes on what is left of their output.
+  // Passes on the rest of the ranks' output. REQUIRES: Dismiss was called.
   virtual void Finish() = 0;
 };
 

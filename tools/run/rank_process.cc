@@ -12,10 +12,12 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-// At one call: a rank that never stops writing must not keep us from everything else. More than a pipe holds.
+// Reads in one call. The limit keeps a rank that never stops writing from blocking the launcher's other work. It covers
+// more than the capacity of a pipe.
 constexpr int kMaxReads = 32;
 
-// Our environment with some variables left out, and some replaced; of two changes to one the later holds.
+// Our environment without the variables to leave out, and with those of the options; of two values the later one
+// counts.
 Variables MergedEnvironment(const RankProcessOptions& options) {
   Variables merged;
   for (auto& [name, value] : ProcessVariables())
@@ -39,7 +41,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
   process->rank_ = options.rank;
   process->output_ = options.output;
   ChildOptions child{.command = options.command, .environment = MergedEnvironment(options), .guard = options.guard};
-  std::vector<Fd> write_ends;  // until the child has them
+  std::vector<Fd> write_ends;  // kept open until the child has them
   for (const int number : options.relayed) {
     RONDO_ASSIGN(Pipe pipe, MakePipe());
     (number == STDOUT_FILENO ? child.out : child.err) = pipe.write.get();
@@ -47,7 +49,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
     process->streams_.push_back({number, std::move(pipe.read)});
     write_ends.push_back(std::move(pipe.write));
   }
-  Fd read_end;  // until the child has it
+  Fd read_end;  // kept open until the child has it
   if (options.input == RankInput::kOurs) child.in = STDIN_FILENO;
   if (options.input == RankInput::kFed) {
     RONDO_ASSIGN(Pipe pipe, MakePipe());
@@ -102,7 +104,7 @@ void RankProcess::PumpInput() {
       sent += static_cast<std::size_t>(written);
     } else if (errno == EAGAIN) {
       break;
-    } else if (errno != EINTR) {  // it reads no more
+    } else if (errno != EINTR) {  // the rank has closed its stdin
       input_.Close();
     }
   }

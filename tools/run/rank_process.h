@@ -1,4 +1,4 @@
-// One rank of a job on this host: a child process, and its output as it comes.
+// A rank of a job on this host: a child process, with pipes for its input and output.
 #pragma once
 
 #include <poll.h>
@@ -18,47 +18,47 @@
 
 namespace rondo {
 
-// Takes what a rank wrote to its stdout (1) or stderr (2); no bytes: that stream has ended.
+// Called with what a rank wrote to its stdout (1) or stderr (2); empty `bytes` mean the end of that stream.
 using OutputSink = std::function<void(Rank rank, int stream, std::string_view bytes)>;
 
 struct RankProcessOptions {
   Rank rank = 0;
-  std::vector<std::string> command;                          // looked up in PATH
-  Variables environment;                                     // on top of ours; the last of a name holds
-  std::function<bool(std::string_view variable)> leave_out;  // of ours; null: nothing
+  std::vector<std::string> command;  // found by PATH
+  Variables environment;             // added to our environment; of two values for a name the later one counts
+  std::function<bool(std::string_view variable)> leave_out;  // of our environment; null: nothing
   RankInput input = RankInput::kNone;
-  OutputSink output;               // of the streams that are relayed
-  std::vector<int> relayed{1, 2};  // to `output`; of the others the rank has ours
-  GroupGuard* guard = nullptr;     // as ChildOptions::guard
+  OutputSink output;               // for the streams in `relayed`
+  std::vector<int> relayed{1, 2};  // streams that go to `output`; the rank inherits the others from us
+  GroupGuard* guard = nullptr;     // see ChildOptions::guard
 };
 
-// Thread rule: one thread, the one that started it (the kernel ends the child when that thread goes).
+// Thread rule: only the thread that started the rank (the kernel kills the child when that thread ends).
 class RankProcess {
  public:
-  // Of our descriptors it gets stdout, stderr and, where that is its input, stdin, and no signal is blocked.
-  // kInvalidArgument: the command cannot be run, and why.
+  // Starts the rank with no signal blocked. It inherits no descriptors but stdout and stderr, if they are not relayed,
+  // and stdin if its input is kOurs. kInvalidArgument: the command cannot be run; the message says why.
   static Result<std::unique_ptr<RankProcess>> Start(const RankProcessOptions& options);
 
   Rank rank() const { return rank_; }
-  // Its destructor ends it. To signal and to reap.
+  // The process, for signals and reaping. Its destructor kills it.
   ChildProcess& child() { return *child_; }
 
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Passes on what has arrived, a bounded amount of it.
+  // Passes on output that has arrived, a bounded amount in one call.
   void PumpOutput();
-  // The same, and no more will come.
+  // Passes on output that has arrived, and ends both streams even if the rank has not closed them.
   void FinishOutput();
 
-  // As RankHost::Feed and Unread.
+  // See RankHost::Feed and RankHost::Unread.
   void Feed(std::string_view bytes);
   std::size_t unread() const { return unread_.size(); }
-  // Writes on, as far as there is room.
+  // Writes waiting input, as far as the pipe has room.
   void PumpInput();
 
  private:
   struct Stream {
     int number = 1;  // 1: stdout, 2: stderr
-    Fd from;         // the pipe's end
+    Fd from;         // our end of the pipe
   };
   RankProcess() = default;
   void Pump(Stream& stream) const;
@@ -68,8 +68,8 @@ class RankProcess {
   OutputSink output_;
   std::unique_ptr<ChildProcess> child_;
   std::vector<Stream> streams_;
-  Fd input_;            // the pipe's end, of one that is fed
-  std::string unread_;  // what the pipe had no room for
+  Fd input_;            // our end of the pipe of a fed rank
+  std::string unread_;  // input that the pipe had no room for
   bool input_ends_ = false;
 };
 

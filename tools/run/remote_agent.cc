@@ -28,11 +28,11 @@
 namespace rondo {
 namespace {
 
-// Of output that the launcher has not taken yet. Ranks that write more wait.
+// Output that may wait for the launcher to read it. If more waits, the agent reads no more output from its ranks.
 constexpr std::size_t kMaxQueuedBytes = 1 << 20;
-// A launcher whose host is gone, or no longer reached, gives no sign of it; TCP finds out when something is sent.
+// A launcher's host that has crashed or cannot be reached closes no connection. TCP detects it only when we send.
 constexpr Duration kPulse = std::chrono::seconds(5);
-// For the last output, to a launcher that does not take it.
+// The longest wait at the end, for a launcher that does not read the last output.
 constexpr Duration kFarewell = std::chrono::seconds(5);
 
 class Agent {
@@ -56,7 +56,7 @@ class Agent {
       pollfds_.clear();
       launcher_.AddDescriptors(pollfds_);
       ::poll(pollfds_.data(), pollfds_.size(), 100);
-      launcher_.Receive();  // so that poll does not return for it
+      launcher_.Receive();  // otherwise poll would return at once as long as input waits
       launcher_.Flush();
     }
     return exit_code_;
@@ -130,7 +130,7 @@ class Agent {
     ranks.guard = &guard_;
     ranks.command.assign(word.texts.begin() + 3, word.texts.begin() + 3 + words);
     RONDO_ASSIGN(ranks.environment, word.VariablesFrom(static_cast<std::size_t>(3 + words)));
-    // Which job this is, and its secret, the launcher says.
+    // The job's identity and secret must be those of the launcher, not those of this process's environment.
     ranks.leave_out = [](std::string_view variable) {
       return DescribesOneProcess(variable) || variable == kTokenVariable;
     };
@@ -169,7 +169,7 @@ class Agent {
     if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->Pump();
   }
 
-  // So that the launcher gives no more than that.
+  // Reports how much input the ranks have taken, so that the launcher can bound what waits here.
   void SayWhatWasTaken() {
     for (auto& [rank, given] : given_) {
       const std::size_t taken = given - std::min(given, host_->Unread(rank));
@@ -199,7 +199,7 @@ class Agent {
     kill_at_ = Later(clock_.Now(), grace_);
     if (!host_) return;
     host_->Signal(SIGTERM);
-    host_->Signal(SIGCONT);  // the launcher may have stopped them
+    host_->Signal(SIGCONT);  // the launcher may have stopped the ranks
   }
 
   void Escalate() {
@@ -213,8 +213,8 @@ class Agent {
   const Clock& clock_;
   GroupGuard& guard_;
   std::vector<pollfd> pollfds_;
-  std::unique_ptr<LocalHost> host_;    // from the job's word on
-  std::map<Rank, std::size_t> given_;  // input of ranks, as far as nothing was said of it
+  std::unique_ptr<LocalHost> host_;    // null until the launcher has sent the job
+  std::map<Rank, std::size_t> given_;  // input bytes that were fed to each rank and not yet reported as taken
   Duration grace_ = Duration::zero();
   Phase phase_ = Phase::kServing;
   TimePoint kill_at_;
@@ -223,8 +223,8 @@ class Agent {
   int exit_code_ = 0;
 };
 
-// Our end of a standard stream under another number, and nothing in its place: what is printed by mistake must not get
-// among the words, and a rank must not inherit the connection.
+// Moves a standard stream to another descriptor and opens /dev/null in its place. So nothing that is printed by mistake
+// can get among the words, and no rank inherits the connection.
 Fd TakeStandardStream(int number) {
   Fd taken(::fcntl(number, F_DUPFD_CLOEXEC, 3));
   const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));

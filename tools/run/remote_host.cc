@@ -16,13 +16,13 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMaxSaidBytes = 4096;  // of ssh's stderr; the end is what says why
-// From the end of the agent's words to that of ssh, which then has its exit code to hand on.
+constexpr std::size_t kMaxSaidBytes = 4096;  // of ssh's stderr; only the end is kept, which says why ssh failed
+// From the end of the agent's output to the exit of ssh, whose exit code says why the agent ended.
 constexpr Duration kLastMoment = std::chrono::seconds(1);
-// For the last output to come when all ranks have ended.
+// The longest wait for the last output after all ranks have ended.
 constexpr Duration kAgentFarewell = std::chrono::seconds(10);
 
-// ssh hands one line to the shell there.
+// Quotes the text for the shell of the other host: ssh passes one line to it.
 std::string Quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
@@ -37,7 +37,7 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
   RONDO_ASSIGN(Pipe out, MakePipe());
   RONDO_ASSIGN(Pipe err, MakePipe());
   ChildOptions ssh{.command = options.command, .environment = ProcessVariables()};
-  // ssh gives up a little before we do, so that it can say why. A host that is gone later is noticed within 45 s.
+  // ssh must give up before our own timeout, so that it can say why. The keep-alive options detect a lost host in 45 s.
   const auto connect_s = std::chrono::duration_cast<std::chrono::seconds>(patience * 3 / 4).count();
   for (const std::string& word : {std::string("-T"), std::string("-oBatchMode=yes"),
                                   fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(connect_s, 1)),
@@ -102,7 +102,7 @@ void RemoteHost::AddDescriptors(std::vector<pollfd>& fds) const {
 void RemoteHost::Pump() {
   if (failure_) return;
   agent_.Flush();
-  // Its end first: all that it said before can then be read.
+  // Check for the end of ssh first: then Receive gets everything that the agent sent before.
   const bool ended = ssh_->Reap().has_value();
   agent_.Receive();
   TakeErrors();
@@ -142,7 +142,7 @@ Status RemoteHost::Take(const AgentWord& word) {
     }
     case AgentWordKind::kReady:
       ready_ = true;
-      said_.clear();  // greetings of the host
+      said_.clear();  // drops banners that the host printed at login
       return {};
     case AgentWordKind::kRefused: {
       RONDO_ASSIGN(const std::string why, word.Text(0));
@@ -180,7 +180,7 @@ Status RemoteHost::Take(const AgentWord& word) {
   }
 }
 
-// What ssh itself says; of an agent only that it cannot go on.
+// Collects what ssh prints to stderr. The agent prints there only if it cannot go on.
 void RemoteHost::TakeErrors() {
   std::array<char, 4096> buffer;
   while (errors_) {
@@ -220,7 +220,7 @@ Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("{}: {} cannot be run there (--remote-rondo PATH){}", name_, options_.rondo, because));
   }
-  if (status.signal == 0 && status.code != 255) {  // the code of what ssh started; 255 is its own
+  if (status.signal == 0 && status.code != 255) {  // the exit code of what ssh ran; ssh's own is 255
     return Error(ErrorCode::kVersionMismatch,
                  fmt::format("{}: {} there does not answer as rondo's agent, and exited with "
                              "code {}{}",

@@ -1,4 +1,5 @@
-// Ranks on another host: the launcher's side of the talk with the agent there (agent_words.h), which an ssh started.
+// A host whose ranks run under an agent: the launcher's end of the protocol with that agent (agent_words.h). The
+// launcher starts the agent by ssh.
 #pragma once
 
 #include <map>
@@ -21,27 +22,28 @@ namespace rondo {
 // What all ranks of a host have in common.
 struct AgentJob {
   std::string directory;
-  Duration grace = Duration::zero();  // from SIGTERM to SIGKILL, when we are gone
+  Duration grace = Duration::zero();  // from SIGTERM to SIGKILL, if the launcher ends before its ranks
   std::vector<std::string> command;
   Variables environment;
 };
 
-// From Dial on Pump makes progress: greeted, then Order, then ready, then ranks; or, at any time, failed.
+// Pump advances a host through these states: dialed, greeted, then after Order ready; then its ranks can be started. It
+// can fail in every state.
 class RemoteHost final : public RankHost {
  public:
-  // `patience`: for ssh to connect. `output`, which outlives it, gets what ranks write. kInvalidArgument: there is no
-  // such ssh.
+  // Starts ssh. `patience`: the time in which it must connect. `output` gets what ranks write, and must outlive the
+  // host. kInvalidArgument: the ssh command cannot be run.
   static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
                                                   const Clock& clock, TaggedOutput& output);
 
-  // The first cause why nothing can be done there any more, with the host's name.
+  // The first reason why this host cannot be used any more, with the host's name.
   const std::optional<Error>& failure() const { return failure_; }
-  // What ssh has said so far, for whoever gives up waiting; "" or in words.
+  // What ssh has printed to stderr so far, for a message about a timeout; "" if nothing.
   std::string WhatSshSaid() const;
   bool greeted() const { return greeted_; }
-  // This host's address as that one sees it; "" where ssh does not tell. REQUIRES: greeted().
+  // The address by which that host sees this one; "" if SSH_CONNECTION does not say. REQUIRES: greeted().
   const std::string& caller() const { return caller_; }
-  // The address of that host to which ssh came; likewise.
+  // The address of that host to which ssh connected; "" if SSH_CONNECTION does not say. REQUIRES: greeted().
   const std::string& own_address() const { return own_address_; }
   void Order(const AgentJob& job);
   bool ready() const { return ready_; }
@@ -84,14 +86,14 @@ class RemoteHost final : public RankHost {
   std::string said_;
   std::unique_ptr<ChildProcess> ssh_;
 
-  bool magic_ = false;  // was seen
+  bool magic_ = false;  // whether kAgentMagic has arrived
   bool greeted_ = false;
   bool ready_ = false;
   std::string caller_;
   std::string own_address_;
   std::optional<Error> failure_;
   std::set<Rank> running_;
-  std::map<Rank, std::size_t> unread_;  // bytes given to a rank, of which its agent has not said that it took them
+  std::map<Rank, std::size_t> unread_;  // by rank: input bytes sent that the agent has not yet reported as taken
   std::vector<EndedRank> ended_;
 };
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(60);
 
-// Until `done` holds for all; the signal that came before, else 0.
+// Waits until `done` holds for all hosts, and returns 0; or returns the signal that interrupted the wait.
 Result<int> Await(const std::vector<RemoteHost*>& hosts, bool (RemoteHost::*done)() const, TimePoint deadline,
                   const Clock& clock, const SignalFd& signals) {
   while (true) {
@@ -53,7 +53,7 @@ bool IsOurs(const std::string& address, const Clock& clock) {
   return found && !found->empty() && IsLocal(found->front());
 }
 
-// Where the ranks of a host find the store: where they were told to, or where ssh came from.
+// The store's address for the ranks of a host: --master-address, or the address from which ssh connected.
 Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost& host, const Clock& clock) {
   if (!options.master_address.empty()) return options.master_address;
   const std::string& caller = host.caller();
@@ -63,7 +63,7 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
         "{}: its SSH_CONNECTION does not say by which address it sees this host: wants --master-address ADDRESS",
         host.name());
   }
-  const bool scoped = caller.find('%') != std::string::npos;  // by an interface of that host
+  const bool scoped = caller.find('%') != std::string::npos;  // a link-local address names an interface of that host
   if (!scoped && !IsOurs(caller, clock)) {
     PrintError(
         "{}: {} sees this host as {}, which is none of its addresses (a jump host, or translated): unless ranks "
@@ -73,15 +73,15 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
   return caller;
 }
 
-// Where the program's own store is served, if it has one: on rank 0's host, as that is seen from others. "": here, or
-// ssh does not tell.
+// The address at which rank 0 can serve the program's own store: that of rank 0's host as the launcher reaches it. "":
+// it is this host, or SSH_CONNECTION does not say.
 std::string ProgramAddress(const std::vector<JobPlace>& remote, const std::vector<RemoteHost*>& others) {
   for (std::size_t i = 0; i < others.size(); ++i)
     if (remote[i].ranks.first == 0 && remote[i].ranks.count > 0) return others[i]->own_address();
   return "";
 }
 
-// The ranks that run here should find the store by an address that is of use to others, too.
+// The store's address for ranks on this host. It must be one that other hosts can reach, too: ranks may pass it on.
 std::string StoreAddressHere(const LaunchOptions& options, const std::vector<RemoteHost*>& others, const Clock& clock) {
   if (!options.master_address.empty()) return options.master_address;
   const auto one =
@@ -94,7 +94,7 @@ void SetVariable(Variables& variables, const std::string& name, const std::strin
   variables.emplace_back(name, value);
 }
 
-// What ranks on other hosts have that those here inherit.
+// The RONDO_ variables of this process. Ranks here inherit them; ranks on other hosts must be given them.
 Variables OurRondoVariables(const LaunchOptions& options) {
   Variables ours = ProcessVariables();
   std::erase_if(ours, [&](const auto& variable) {

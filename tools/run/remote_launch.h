@@ -1,5 +1,4 @@
-// The hosts of a job that has ranks on others than this one: reached, all at once, and told what they will have to
-// start.
+// Connects to all hosts of a job at the same time, and gives each of them the job whose ranks it will start.
 #pragma once
 
 #include <memory>
@@ -18,14 +17,14 @@ namespace rondo {
 
 struct JobHosts {
   std::vector<std::unique_ptr<RankHost>> hosts;
-  std::vector<JobPlace> places;  // of these hosts
-  int interrupted_by = 0;        // a signal that came before all were ready, else 0
+  std::vector<JobPlace> places;  // the ranks of each host
+  int interrupted_by = 0;        // the signal that interrupted the wait for the hosts, otherwise 0
 };
 
-// Every host of options.places, ready to start its ranks, within options.timeout (60 s where there is none). `ranks`:
-// what all of them have in common, without addresses. The first host that fails is the error, by name:
-// kUnreachable, kTimeout, kVersionMismatch, kInvalidArgument (no ssh here; no rondo or no such working directory
-// there).
+// Reaches every host of options.places within options.timeout (60 s if not set), and makes it ready to start ranks.
+// `ranks`: the options that all ranks share, without addresses. The error is that of the first host that fails, with
+// its name: kUnreachable, kTimeout, kVersionMismatch, or kInvalidArgument (this host has no ssh; the other host has no
+// rondo or no such working directory).
 Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, std::uint16_t store_port,
                             const Clock& clock, const SignalFd& signals, TaggedOutput& output);
 

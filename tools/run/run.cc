@@ -34,7 +34,7 @@ struct RunFlags {
   bool no_token = false;
 };
 
-// Adds what --export says, "A,B" or "A=VALUE", to `exported`; "" or the error.
+// Adds the variables of one --export, "A,B" or "A=VALUE", to `exported`. Returns "" or the error.
 std::string Export(const std::string& text, Variables& exported) {
   if (const std::size_t equals = text.find('='); equals != std::string::npos && equals < text.find(',')) {
     if (equals == 0) return fmt::format("wants NAME=VALUE, not '{}'", text);
@@ -55,7 +55,7 @@ std::string TakeSsh(const std::string& text, std::vector<std::string>& command) 
   return command.empty() ? "wants a command" : "";
 }
 
-// The ranks that --stdin names.
+// Parses the value of --stdin to the ranks that it names.
 Result<std::vector<Rank>> RanksOfStdin(const std::string& text, int ranks) {
   std::vector<Rank> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
@@ -97,7 +97,7 @@ void AddHostFlags(CLI::App& run, const std::shared_ptr<RunFlags>& flags) {
       run, "--export", [flags](const std::string& text) { return Export(text, flags->launch.exported); },
       "NAME,...|NAME=VALUE",
       "Variables for all ranks, any number of times; those named RONDO_... go to other hosts without it")
-      ->take_last();  // every one of them is taken, by the function above
+      ->take_last();  // the function above has taken every occurrence
 }
 
 // Whether the argument names an option that takes its value from the next argument.
@@ -207,7 +207,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
 
 void AddRunAgentCommand(CLI::App& app, int& exit_code) {
   CLI::App* agent = app.add_subcommand("run-agent", "What rondo run starts on other hosts");
-  agent->group("");  // nothing for people: not in the help
+  agent->group("");  // hides it from the help: no user calls it
   agent->callback([&exit_code] {
     const SteadyClock clock;
     exit_code = RunAgent(ProcessEnvironment, clock);

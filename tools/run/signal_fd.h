@@ -1,4 +1,4 @@
-// The signals that concern who starts ranks, as a descriptor.
+// The signals that a program which starts ranks must handle, as a descriptor.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -10,9 +10,10 @@
 
 namespace rondo {
 
-// SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, and SIGHUP unless we were started with that
-// ignored (nohup): blocked in this thread and all that it starts from now on. So is SIGTTIN, which never comes: a read
-// from the terminal fails instead. SIGPIPE is ignored. REQUIRES: made before any other thread; one per process.
+// Blocks these signals in this thread and in all threads and processes that it starts later: SIGCHLD, SIGINT, SIGQUIT,
+// SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored (nohup). SIGTTIN is blocked too but
+// never delivered: instead, a read from the terminal fails with EIO. SIGPIPE is ignored. REQUIRES: made before any
+// other thread; one per process.
 class SignalFd {
  public:
   SignalFd() {
@@ -21,20 +22,20 @@ class SignalFd {
     for (const int signal : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGTTIN})
       ::sigaddset(&set, signal);
     struct sigaction hangup {};
-    // Of one that is blocked the kernel tells whether it is ignored or not.
+    // If an ignored signal is blocked, the kernel delivers it to the descriptor all the same.
     if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&set, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);  // ignored, as some daemons leave it, it would mean that the kernel reaps our children
+    ::signal(SIGCHLD, SIG_DFL);  // some daemons leave it ignored, and then the kernel reaps our children
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   }
 
-  // Whether the signal asks for an end.
+  // Whether the signal asks this process to end.
   static bool IsInterrupt(int signal) {
     return signal == SIGINT || signal == SIGQUIT || signal == SIGTERM || signal == SIGHUP;
   }
-  // What SIGTSTP does by itself: returns when somebody has continued this process; at once where nobody could, for no
-  // shell watches over it.
+  // Stops this process as SIGTSTP does by default. Returns when SIGCONT has continued it; at once if no shell could do
+  // so (the process group is orphaned).
   static void Stop() {
     sigset_t stop;
     ::sigemptyset(&stop);
@@ -45,7 +46,7 @@ class SignalFd {
   }
 
   int get() const { return fd_.get(); }
-  // The next one that came, 0 when none did.
+  // The number of the next pending signal; 0 if there is none.
   int Next() const {
     signalfd_siginfo info;
     return ::read(get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;

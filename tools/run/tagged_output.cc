@@ -10,9 +10,9 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMaxHeldBytes = 64 << 10;  // more of a line is passed on at once
+constexpr std::size_t kMaxHeldBytes = 64 << 10;  // a longer unfinished line is written at once
 
-// Whether the two write to one place, where their lines would get into each other.
+// Whether both descriptors refer to the same file. Lines written to one would then mix with those of the other.
 bool AreTheSame(int one, int other) {
   struct stat a {
   }, b{};
@@ -103,7 +103,7 @@ void TaggedOutput::Emit(const Source& source, std::string_view bytes) {
   const std::string tag = fmt::format("[{}] ", source.first);
   std::string text;
   if (sink.is_open && sink.owner != source) {
-    // On a terminal one bar may take the place of another; all else is kept.
+    // On a terminal a progress bar may replace another one. Other text is kept.
     text = sink.is_terminal && sink.has_returned && bytes.front() == '\r' ? "\r\033[K" : "\n";
     BeginLine(sink);
   }

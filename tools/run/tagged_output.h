@@ -1,12 +1,13 @@
-// Puts what ranks write together into our stdout and stderr, with the tag "[rank] " in front of every line.
+// Merges the output of all ranks into our stdout and stderr, with the tag "[rank] " in front of every line.
 //
-// Output is bytes, not lines: a prompt or a progress bar has no line feed for long, and a reader wants to see it now. A
-// line that a rank has begun waits for its end for kHoldLine only, so that lines written in pieces stay whole. After
-// that it is passed on as it is, and the line belongs to that rank until another rank writes: then it is ended, and the
-// first rank's next bytes begin a line of their own, with a tag. A carriage return leads back to the begin of the line,
-// where the next text begins with the tag again; on a terminal a bar of one rank may overwrite that of another.
+// Output is bytes, not lines: a prompt or a progress bar writes no line feed for a long time, and the user must see it
+// at once. So an unfinished line waits for its end only for kHoldLine, which keeps lines whole that are written in
+// pieces. After that the launcher writes it as it is, and the line belongs to that rank until another rank writes. The
+// launcher then ends the line, and the first rank's next bytes begin a line of their own, with a tag. After a carriage
+// return the next text begins with the tag again. On a terminal the progress bar of one rank may overwrite that of
+// another.
 //
-// Where stdout and stderr are the same terminal, pipe or file, lines of both are kept apart as lines of one.
+// If stdout and stderr are the same terminal, pipe or file, lines of both are kept whole as if they were one stream.
 //
 // Thread rule: one thread.
 #pragma once
@@ -23,9 +24,9 @@
 
 namespace rondo {
 
-// What there is to know of our stdout and stderr, in this order.
+// What stdout and stderr of this process are; arrays have stdout first.
 struct OutputPlaces {
-  bool are_one = false;  // what is written to the one gets among what is written to the other
+  bool are_one = false;  // both write to the same terminal, pipe or file
   std::array<bool, 2> are_terminals{};
 
   static OutputPlaces OfThisProcess();
@@ -35,40 +36,41 @@ class TaggedOutput {
  public:
   static constexpr Duration kHoldLine = std::chrono::milliseconds(50);
 
-  // `write` gets what goes to stdout (1) or stderr (2). `tags`: false passes the bytes of ranks on as they are. The
-  // clock outlives it.
+  // `write` is called with output for stdout (1) or stderr (2). `tags`: false passes the bytes of ranks on unchanged.
+  // The clock must outlive this object.
   TaggedOutput(std::function<void(int stream, std::string_view bytes)> write, OutputPlaces places, bool tags,
                const Clock& clock);
 
-  // What a rank wrote to its stdout (1) or stderr (2). No bytes: that stream has ended, and so does its last line.
+  // Takes what a rank wrote to its stdout (1) or stderr (2). Empty `bytes` mean that the stream has ended; its last
+  // line is then ended too.
   void Write(Rank rank, int stream, std::string_view bytes);
-  // A whole line of the launcher itself, on stderr.
+  // Writes a whole line of the launcher itself to stderr.
   void WriteOwn(std::string_view line);
-  // Somebody pressed the return key on the terminal that ranks write to: it shows that, and a new line begins.
+  // Must be called when the user has pressed Return on the terminal: the terminal has echoed it and begun a new line.
   void OnTerminalInput();
-  // No rank writes any more, though some streams were lost before their end.
+  // Writes all waiting text and ends open lines. No rank may write any more; some streams may not have ended.
   void Finish();
-  // When ShowHeldLines has something to do; the end of time: never.
+  // The time at which ShowHeldLines must run next; TimePoint::max() if there is nothing to do.
   TimePoint next() const;
-  // Passes on the begun lines whose time is over.
+  // Writes unfinished lines that have waited for kHoldLine.
   void ShowHeldLines();
 
  private:
   using Source = std::pair<Rank, int>;  // a rank and its stream
-  // A line that has begun, as long as it waits for its end.
+  // The begin of a line that waits for its end.
   struct Held {
     std::string bytes;
     TimePoint since;
   };
-  // One of our two streams, and what its current line holds.
+  // One of our two streams, and the state of its current line.
   struct Sink {
     int stream = 1;
     bool is_terminal = false;
     bool is_open = false;       // the line has begun and not ended
-    Source owner = {0, 0};      // of the open line
-    bool tag_is_due = true;     // before the next character that is not an end
+    Source owner = {0, 0};      // the source of the open line
+    bool tag_is_due = true;     // a tag must be written before the next character that is no line end
     bool is_tagged = false;     // the line has a tag already
-    bool has_returned = false;  // the line was overwritten: it is a progress bar
+    bool has_returned = false;  // the line contains a carriage return, so it is a progress bar
   };
 
   Sink& SinkOf(int stream) { return sinks_[stream == 2 && !one_sink_ ? 1 : 0]; }
