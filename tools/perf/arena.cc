@@ -32,7 +32,7 @@ Result<std::unique_ptr<PerfArena>> PerfArena::Make(std::uint64_t bytes, PerfMemo
     arena->memory_ = static_cast<std::byte*>(mapped);
     ::madvise(mapped, arena->all_bytes_, MADV_HUGEPAGE);
   }
-  // A mirror is pinned as well: else it would be copied at the speed of the driver's own staging.
+  // The mirror of GPU memory is pinned too. Otherwise the driver would copy it through a staging buffer of its own.
   if (memory != PerfMemory::kHost) {
     RONDO_ASSIGN(arena->pinned_, session->Pin({arena->memory_, arena->all_bytes_}));
   }

@@ -1,5 +1,6 @@
-// The memory that one buffer of a measurement lies in, of the largest size, with a guard in front and a guard behind
-// whatever size is in use. Memory of a GPU has a mirror on the host, in which it is filled and checked.
+// The memory of one buffer of a measurement. It is large enough for the largest size of the measurement. Guard bytes
+// surround the part that is in use. A buffer in GPU memory has a mirror on the host, in which data is filled in and
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +17,21 @@ namespace rondo {
 
 class PerfArena {
  public:
-  // `allocator`: in memory of that communicator; `session`: of all memory but kHost. Null: none. They outlive it.
+  // `allocator`: the communicator that allocates the memory; null: plain memory. `session`: required for all memory but
+  // kHost. Both must outlive the arena.
   static Result<std::unique_ptr<PerfArena>> Make(std::uint64_t bytes, PerfMemory memory, Communicator* allocator,
                                                  CudaSession* session);
   ~PerfArena();
   PerfArena(const PerfArena&) = delete;
   PerfArena& operator=(const PerfArena&) = delete;
 
-  // The first `bytes`, guarded from now on: on the host.
+  // Makes the first `bytes` the part in use, writes guards around it, and returns it. Always memory of the host.
   MutableBytes Guarded(std::uint64_t bytes);
   MutableBytes bytes() { return {data(), bytes_}; }
   bool GuardsIntact() const;
-  // For operations.
+  // The address to pass to operations: on the GPU, if the buffer is there.
   std::byte* address() const { return on_gpu_ != nullptr ? on_gpu_->address() + kFront : data(); }
-  // From the mirror and to it, guards included; nothing where there is none.
+  // Copy the part in use with its guards from the mirror to the GPU, and back. Without a mirror they do nothing.
   Status ToGpu();
   Status FromGpu();
 
@@ -43,7 +45,7 @@ class PerfArena {
 
   std::byte* memory_ = nullptr;
   std::uint64_t all_bytes_ = 0;
-  std::unique_ptr<Memory> allocated_;  // null: it is mapped
+  std::unique_ptr<Memory> allocated_;  // null: memory_ is mapped
   std::unique_ptr<PinnedMemory> pinned_;
   CudaSession* session_ = nullptr;
   std::unique_ptr<CudaMemory> on_gpu_;

@@ -10,8 +10,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::byte kPoison{0xEE};  // of an output before the operation that must write it
-// At once, between two words among the ranks; and of all where nobody has said for how long.
+constexpr std::byte kPoison{0xEE};  // content of an output before the operation
+// The most iterations in one batch, after which the ranks agree on more; and the most in all, if no time is given.
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 
@@ -25,7 +25,8 @@ OperationOptions OptionsOf(const PerfCase& which) {
   return options;
 }
 
-// What the library chooses by. Of an uneven all_gather or reduce_scatter every rank knows all counts.
+// The arguments for the library's choice of an algorithm. In uneven all_gather and reduce_scatter every rank knows all
+// counts, so the sum is known.
 Communicator::Question QuestionOf(const PerfCase& which) {
   const bool sum_known = which.collective == Collective::kAllGather || which.collective == Collective::kReduceScatter;
   Communicator::Question question{which.collective, which.count, which.type, which.op, which.uneven};
@@ -33,7 +34,7 @@ Communicator::Question QuestionOf(const PerfCase& which) {
   return question;
 }
 
-// Without a wish of the user: 200 ms for each of a few sizes, less when many are to be measured.
+// The default time: 200 ms for each of a few sizes, less if there are many.
 Duration TimePerSize(std::size_t measurements) {
   const double milliseconds =
       std::clamp(30'000.0 / static_cast<double>(std::max<std::size_t>(measurements, 1)), 5.0, 200.0);
@@ -60,7 +61,8 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
   is_time_given_ = options.time_per_size.has_value();
-  // Messages as programs send them that want the most of a transport: a collective may be run on any memory.
+  // Buffers of messages come from the communicator, as in a program that wants the fastest transfer. Collectives do not
+  // need that.
   const bool messages = std::all_of(cases.begin(), cases.end(), [](const PerfCase& one) { return one.send_recv; });
   Communicator* const allocator = options.allocate || messages ? &communicator_ : nullptr;
   memory_ = options.memory;
@@ -69,7 +71,7 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   }
   const auto make = [&] { return PerfArena::Make(max_bytes, memory_, allocator, session_.get()); };
   RONDO_ASSIGN(input_, make());
-  RONDO_ASSIGN(output_, make());  // plain memory takes none while nothing is out of place
+  RONDO_ASSIGN(output_, make());  // plain memory that no operation touches uses no physical pages
   return {};
 }
 
@@ -87,8 +89,8 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   const double first_us = ToMicroseconds(clock_.Now() - start);
   RONDO_ASSIGN(std::uint64_t wrong, CountWrong(which, in_place, "the first operation"));
 
-  // The first operation makes connections, so unless a count was given another one says how long they take; of a very
-  // large vector the first says enough.
+  // The first operation includes the setup of connections. So its time is not used to choose the number of iterations,
+  // except for a very large vector. A fixed number needs no such time.
   double operation_us = first_us;
   if (!fixed_iterations_ && which.bytes() < kLargeBytes) {
     start = clock_.Now();
@@ -101,8 +103,8 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
 
   RONDO_ASSIGN(TimeSamples times, TimeAll(which, first));
 
-  // Data in place was fed with its own results, except where the operation copies; out of place nothing may have
-  // changed.
+  // In place, a reduction has consumed its own results, so the last result is not known. Otherwise it must be as after
+  // the first operation.
   if (!in_place || !Reduces(which.collective)) {
     RONDO_ASSIGN(const std::uint64_t more, CountWrong(which, in_place, "the timed operations"));
     wrong += more;
@@ -119,7 +121,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.p99_us = times.Quantile(0.99);
   row.max_us = times.max();
   row.transport = communicator_.Transports();
-  RONDO_TRY(Choose(row));  // now that it is known whether memory is shared
+  RONDO_TRY(Choose(row));  // only now is it known whether the ranks share memory
   return row;
 }
 
@@ -136,7 +138,7 @@ Result<TimeSamples> PerfBench::TimeAll(const PerfCase& which, int first) {
       left = *fixed_iterations_ - done;
     } else if (is_time_given_) {
       std::vector<double> elapsed_us{ToMicroseconds(clock_.Now() - begin)};
-      RONDO_TRY(MaxOverRanks(elapsed_us));  // so that all ranks decide alike
+      RONDO_TRY(MaxOverRanks(elapsed_us));  // so that all ranks take the same decision
       if (elapsed_us.front() < budget_us) left = std::max(1.0, (budget_us / elapsed_us.front() - 1) * done);
     }
     batch = static_cast<int>(std::min<double>(left, kMaxIterations));
@@ -145,9 +147,9 @@ Result<TimeSamples> PerfBench::TimeAll(const PerfCase& which, int first) {
 }
 
 Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
-  // What has a root starts behind a barrier, or the root would run ahead and nobody would see how long one takes. Ranks
-  // leave the barrier one after the other, and by its own clock one that leaves it late has had little to wait for: so
-  // where all read the same clock, on one host, it lasts from the root's start to the last rank's end.
+  // An operation with a root starts behind a barrier. Otherwise the root would run ahead, and one operation could not
+  // be timed. Ranks leave the barrier at different times, and a rank that leaves late measures too short a time. So if
+  // all ranks read the same clock, on one host, the time is from the root's start to the end of the last rank.
   const bool from_root = which.has_root() && communicator_.place().even_hosts() == 1 && !is_on_gpu();
   const bool is_root = communicator_.rank() == which.root;
   const TimePoint origin{};
@@ -167,7 +169,7 @@ Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
   return {};
 }
 
-// What has run, and what was promised of it.
+// Asks the library which algorithm has run, and which time the profile predicts.
 Status PerfBench::Choose(PerfRow& row) const {
   row.algorithm = "-";
   if (row.of.send_recv) return {};
@@ -244,7 +246,7 @@ PerfBench::Part PerfBench::PartOf(const PerfCase& which, bool in_place) {
     }
     case Collective::kAllToAll: {
       const MovedElements& moved = MovedOf(which.type);
-      const auto row_of = [&](std::size_t rank) {  // what it sends to each
+      const auto row_of = [&](std::size_t rank) {  // the counts that a rank sends to each peer
         std::vector<std::uint64_t> row(counts.size());
         for (std::size_t to = 0; to < row.size(); ++to) row[to] = counts[(rank + to) % counts.size()];
         return row;
@@ -290,7 +292,7 @@ Status PerfBench::LaunchGraph() {
   RONDO_TRY(graph_->Launch());
   RONDO_TRY(session_->End());
   RONDO_ASSIGN(gpu_us_, session_->TookUs());
-  communicator_.Progress();  // a graph tells nobody that it waited in vain
+  communicator_.Progress();  // makes a failure visible: a graph's launch does not report a timeout
   if (const auto failure = communicator_.failure()) return Fail(*failure);
   return {};
 }
@@ -409,7 +411,7 @@ Result<std::uint64_t> PerfBench::CountWrong(const PerfCase& which, bool in_place
   const std::size_t size = SizeOf(which.type);
   const auto compare = [&](const std::vector<Piece>& expected, Bytes actual, const char* name) {
     RepeatedElements::Difference all;
-    Bytes is, should_be;  // at the first difference
+    Bytes is, should_be;  // the elements at the first difference
     std::uint64_t before = 0;
     for (const Piece& piece : expected) {
       const Bytes here = actual.subspan(before * size, piece.count * size);
@@ -463,7 +465,7 @@ Result<int> PerfBench::AgreeOnIterations(double operation_us) {
   std::vector<double> slowest{operation_us};
   RONDO_TRY(MaxOverRanks(slowest));
   const double fit = ToMicroseconds(time_per_size_) / std::max(slowest.front(), 0.1);
-  // A median wants five, as long as that does not take ten times the time.
+  // A median needs five iterations, unless they take more than ten times the given time.
   const double wanted = std::max(fit, std::min(5.0, 10 * fit));
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kMaxIterations)));
 }

@@ -1,4 +1,5 @@
-// Measures and checks one case after the other on a communicator. Every rank of it makes the same calls.
+// Measures and checks the cases of `rondo perf` on a communicator, one after the other. Every rank must make the same
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -22,31 +23,33 @@ namespace rondo {
 
 class PerfBench {
  public:
-  // `complain` gets a line for every kind of wrong result that this rank finds, a few per case.
-  // REQUIRES: communicator and clock outlive it.
+  // `complain` is called with a line for each kind of wrong result that this rank finds, a few times per case.
+  // REQUIRES: communicator and clock outlive this object.
   PerfBench(Communicator& communicator, const Clock& clock, std::function<void(const std::string&)> complain);
   ~PerfBench();
 
-  // Takes the memory that `cases` need, two buffers of the largest size. kOutOfMemory names the bytes.
+  // Allocates two buffers of the largest size among `cases`. kOutOfMemory: the message has the number of bytes.
   Status Prepare(const PerfOptions& options, const std::vector<PerfCase>& cases);
 
-  // One operation on fresh data, checked; then the timed ones; then, where the data still allows it, checked again.
-  // Guard bytes around the buffers are checked too. An error is an operation that failed.
+  // Runs one operation on new data and checks the result. Then runs the timed operations and checks again, if the
+  // result is still known. Both checks cover the guard bytes around the buffers. Returns an error if an operation
+  // failed.
   Result<PerfRow> Measure(const PerfCase& which, bool in_place);
 
  private:
-  // A stretch of a buffer and what it holds.
+  // Consecutive elements of a buffer, and the content that they must have.
   struct Piece {
     RepeatedElements elements;
     std::uint64_t count = 0;
   };
-  // What one case is on this rank.
+  // The buffers of one case on this rank.
   struct Part {
     std::vector<std::uint64_t> input_counts, output_counts;  // of the ...V forms
-    std::vector<Piece> input, output;                        // before, and what must come out
+    std::vector<Piece> input, output;                        // contents before the operation, and after it
     std::uint64_t input_bytes = 0, output_bytes = 0;
     double scale = 1.0;
-    // In place: input and output are one memory, and where in it the smaller lies.
+    // In place: both buffers are one memory. The offsets in it, in bytes; only the smaller of both can be behind its
+    // start.
     bool one_memory = false;
     std::uint64_t input_at = 0, output_at = 0;
   };
@@ -54,27 +57,27 @@ class PerfBench {
   Part PartOf(const PerfCase& which, bool in_place);
   Status Choose(PerfRow& row) const;
   Status Once(const PerfCase& which);
-  // One operation of the communicator: on memory of a GPU the asynchronous form, timed on its stream; in a graph a
-  // launch.
+  // Runs one operation. On GPU memory it uses the asynchronous form and times it on the stream; for PerfMemory::kGraph
+  // it launches a graph that contains the operation.
   template <typename... Formal, typename... Actual>
   Status Call(Status (Communicator::*blocking)(Formal...), Work (Communicator::*issuing)(Formal...),
               Actual&&... arguments);
   Status LaunchGraph();
   bool is_on_gpu() const { return IsOnGpu(memory_); }
-  // Which of this host's ranks this one is.
+  // The index of this rank among the ranks of its host.
   int LocalRank() const;
   Status ExchangeWithNeighbours(const PerfCase& which);
   Rank Previous() const { return (communicator_.rank() + communicator_.world_size() - 1) % communicator_.world_size(); }
-  // Readies the buffers for an operation whose result can be checked, and finds what is wrong after it.
+  // Fill prepares the buffers for an operation whose result can be checked. CountWrong then checks the result.
   Status Fill();
   Result<std::uint64_t> CountWrong(const PerfCase& which, bool in_place, const char* when);
   const CheckedData& ReduceDataOf(const PerfCase& which);
   const MovedElements& MovedOf(DataType type);
-  // Runs it as often as was asked for, or until the time is over, `first` times at once at first.
+  // Runs as many operations as the user asked for, or until the time is over. The first batch has `first` operations.
   Result<TimeSamples> TimeAll(const PerfCase& which, int first);
-  // Runs it so many times; leaves in times_us_ how long each took.
+  // Runs that many operations and stores the time of each in times_us_.
   Status TimeEach(const PerfCase& which, int iterations);
-  // The largest of each number over the ranks.
+  // Replaces each number by its maximum over all ranks.
   Status MaxOverRanks(std::vector<double>& numbers);
   Result<int> AgreeOnIterations(double operation_us);
 
@@ -85,24 +88,24 @@ class PerfBench {
   std::optional<int> fixed_iterations_;
   std::optional<int> warmup_;
   Duration time_per_size_{};
-  bool is_time_given_ = false;  // by the user: then it is used up
+  bool is_time_given_ = false;  // whether the user has set time_per_size_: then all of it is used
   bool check_ = true;
   std::uint64_t max_count_ = 0;
 
   PerfMemory memory_ = PerfMemory::kHost;
-  std::unique_ptr<CudaSession> session_;  // of all memory but the host's
-  std::unique_ptr<CudaGraph> graph_;      // of the case that is measured, once it was captured
-  double gpu_us_ = 0;                     // that the last operation took there
-  std::unique_ptr<PerfArena> input_;      // in place: for both
+  std::unique_ptr<CudaSession> session_;  // for all memory but kHost
+  std::unique_ptr<CudaGraph> graph_;      // of the current case, after its capture
+  double gpu_us_ = 0;                     // time of the last operation on the GPU
+  std::unique_ptr<PerfArena> input_;      // also the output, if in place
   std::unique_ptr<PerfArena> output_;
   Part part_;
-  // What was made last, for which type and operation.
+  // The data that was made last, with its type and operation.
   std::optional<std::pair<DataType, ReduceOp>> reduced_of_;
   CheckedData reduced_;
   std::optional<DataType> moved_of_;
   std::optional<MovedElements> moved_;
-  std::vector<double> times_us_;   // by iteration: of the slowest rank
-  std::vector<double> starts_us_;  // by iteration: when the root began, where that counts
+  std::vector<double> times_us_;   // by iteration: the time of the slowest rank
+  std::vector<double> starts_us_;  // by iteration: when the root started, if that is the begin of the time
 };
 
 }  // namespace rondo

@@ -30,13 +30,13 @@ std::optional<PerfMemory> ParsePerfMemory(std::string_view name) {
 
 namespace {
 
-// An algorithm to measure a collective with, and in which mode.
+// An algorithm and a mode to measure a collective with.
 struct Way {
   std::optional<Algorithm> algorithm;
   bool reproducible = false;
 };
 
-// Why an algorithm cannot measure a collective as asked, or nothing.
+// The reason why an algorithm cannot be used for a collective with these options; nullopt: it can.
 std::optional<std::string> WhyNot(const PerfOptions& options, Collective collective, Algorithm algorithm) {
   if (algorithm == Algorithm::kIntranode) {
     if (!options.intranode) return "intranode needs ranks that share memory";
@@ -53,7 +53,7 @@ std::optional<std::string> WhyNot(const PerfOptions& options, Collective collect
 Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collective) {
   const bool fold = options.reproducible && Reduces(collective);
   std::vector<Way> ways;
-  if (fold) ways.push_back({});  // the free choice, to compare with
+  if (fold) ways.push_back({});  // the library's free choice, for comparison
   if (options.algorithms.all) {
     if (!WhyNot(options, collective, Algorithm::kIntranode)) ways.push_back({Algorithm::kIntranode, fold});
     for (const AlgorithmEntry& entry : AllAlgorithms())
@@ -72,7 +72,8 @@ Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collectiv
   return ways;
 }
 
-// Collectives that the flags leave nothing to measure of; an error unless all were asked for.
+// Whether the flags leave anything to measure of a collective. If not, it is an error unless all collectives were asked
+// for.
 Result<bool> Measurable(const PerfOptions& options, Collective collective) {
   if (Placements(options, collective).empty()) {
     if (options.collectives.all) return false;
@@ -93,7 +94,7 @@ std::vector<Rank> RootsFor(const PerfOptions& options, Collective collective, in
   return all;
 }
 
-// The exchange with neighbours has no algorithms to choose from and no in place.
+// The exchange with neighbours has only one algorithm, and no in-place form.
 Status AddSendRecv(const PerfOptions& options, std::vector<PerfCase>& cases) {
   const auto& algorithms = options.algorithms;
   const bool free_to_choose = algorithms.all || std::find(algorithms.values.begin(), algorithms.values.end(),
@@ -154,7 +155,7 @@ std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::uint64_t 
     } else if (bytes <= UINT64_MAX / options.step_factor) {
       next = bytes * options.step_factor;
     }
-    if (next <= bytes) break;  // past the largest number
+    if (next <= bytes) break;  // the next size would overflow
     bytes = next;
   }
   return sizes;

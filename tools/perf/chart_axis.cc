@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// A number that is 1, 2 or 5 times a power of ten; the next one has the next index.
+// The round numbers in order: 1, 2 or 5 times a power of ten. Index 0 is 1, index 1 is 2, index 3 is 10.
 double Round(int index) {
   const int decade = index >= 0 ? index / 3 : (index - 2) / 3;
   constexpr double kFactors[] = {1, 2, 5};
@@ -15,9 +15,10 @@ double Round(int index) {
   return decade >= 0 ? factor * std::pow(10.0, decade) : factor / std::pow(10.0, -decade);
 }
 
-// The last that is not more than the value.
+// The index of the last round number that is not above the value.
 int IndexBelow(double value) {
-  int index = 3 * static_cast<int>(std::floor(std::log10(value))) - 3;  // at most some too few, whatever the rounding
+  int index =
+      3 * static_cast<int>(std::floor(std::log10(value))) - 3;  // rounding may make it a few too low, never too high
   while (Round(index + 1) <= value) ++index;
   return index;
 }

@@ -1,4 +1,4 @@
-// Where the lines and labels of a chart's axes stand: at round numbers, and so that every label has room.
+// Positions and labels of the grid lines of a chart: round numbers, few enough that every label has room.
 #pragma once
 
 #include <string>
@@ -6,20 +6,20 @@
 
 namespace rondo {
 
-// From 0 to the first that is `most` or more; 1, 2 or 5 times a power of ten apart, five to nine of them. REQUIRES:
-// most > 0.
+// Ticks from 0 to the first one that is `most` or more. They are 1, 2 or 5 times a power of ten apart, and there are
+// five to nine of them. REQUIRES: most > 0.
 std::vector<double> LinearTicks(double most);
 
-// From the last that is `low` or less to the first that is `high` or more, for a logarithmic axis: 1, 2 and 5 times
-// powers of ten, or powers of ten alone where that is more than eight; of these some, where they are more. REQUIRES:
-// 0 < low <= high.
+// Ticks of a logarithmic axis, from the last one that is `low` or less to the first one that is `high` or more. They
+// are 1, 2 and 5 times powers of ten. If those are more than eight, only powers of ten, and if necessary only some of
+// these. REQUIRES: 0 < low <= high.
 std::vector<double> LogarithmicTicks(double low, double high);
 
-// Powers of two from `low` to `high`, at most `most` of them and evenly apart; the two ends themselves where these are
-// fewer than two. REQUIRES: 0 < low <= high.
+// Powers of two from `low` to `high`, at most `most` of them at equal distances. If there are fewer than two, `low` and
+// `high` themselves. REQUIRES: 0 < low <= high.
 std::vector<double> SizeTicks(double low, double high, int most);
 
-// "0.05", "200", "1000000": as short as it is exact.
+// "0.05", "200", "1000000": the shortest exact form.
 std::string TickLabel(double value);
 
 }  // namespace rondo

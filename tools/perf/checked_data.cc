@@ -16,20 +16,19 @@
 namespace rondo {
 namespace {
 
-// A prime; a table of 8-byte elements stays within a core's second-level cache.
+// A prime. A table of 8-byte elements with this period fits into a core's second-level cache.
 constexpr std::uint64_t kPeriodElements = 16381;
-// How far apart neighbouring ranks begin in a table that they share; another prime, so no two begin alike.
+// The distance between the starts of neighbouring ranks in a shared table. It is another prime, so all starts differ.
 constexpr std::uint64_t kStrideElements = 4099;
 
-// The one random number of an element on a rank.
+// The random number that belongs to an element of a rank.
 std::uint64_t Hash(std::uint64_t index, Rank rank) {
   return Random(index * 0x9E37'79B9'7F4A'7C15u ^ (static_cast<std::uint64_t>(rank) + 1) * 0xC2B2'AE3D'27D4'EB4Fu)
       .Next();
 }
 
-// An integer of which `world_size` ranks may add theirs and stay within +-limit (from 0 on for unsigned types). Where
-// the limit is smaller than the world, as many ranks as the limit allows contribute a one, different ranks to each
-// element.
+// An integer such that the sum over `world_size` ranks stays within +-limit (for unsigned types, within 0 and limit).
+// If the limit is smaller than the world, only `limit` ranks contribute a one, different ranks to each element.
 std::int64_t Summand(std::uint64_t index, Rank rank, int world_size, std::uint64_t limit, bool with_sign) {
   const std::uint64_t hash = Hash(index, rank);
   const std::uint64_t most = limit / static_cast<std::uint64_t>(world_size);
@@ -42,7 +41,7 @@ std::int64_t Summand(std::uint64_t index, Rank rank, int world_size, std::uint64
   return with_sign && (hash & 1) != 0 ? -1 : 1;
 }
 
-// The integers from -limit to +limit are exact in the type, and so are powers of two of up to +-exponent.
+// The type holds the integers from -limit to +limit exactly, and powers of two with exponents within +-exponent.
 struct FloatRange {
   std::uint64_t limit;
   int exponent;
@@ -56,7 +55,7 @@ FloatRange RangeOf(DataType type) {
   }
 }
 
-// How a value of a floating type is stored, and what dividing a sum by the world size gives.
+// How a value of a floating type is stored, and the result of dividing a sum by the world size.
 struct Float16Code {
   using Bits = std::uint16_t;
   static Bits Encode(double value) { return ToFloat16(static_cast<float>(value)); }
@@ -80,8 +79,8 @@ struct Float64Code {
   static Bits Average(double sum, int world) { return std::bit_cast<Bits>(sum / static_cast<double>(world)); }
 };
 
-// Each rank's factor of a pre-multiplied sum. Where the summands have room, factors that a float multiplies exactly and
-// that no rank could leave out, double or mix up with another's unnoticed; else only signs.
+// The factor of a rank in a pre-multiplied sum. If the summands leave room, factors are used that multiply exactly and
+// differ between ranks: then the check finds a factor that is missing, doubled or swapped. Otherwise only signs.
 bool HasRoomToScale(FloatRange range, int world_size) {
   return range.limit / static_cast<std::uint64_t>(world_size) >= 12;
 }
@@ -91,7 +90,7 @@ double ScaleOf(FloatRange range, Rank rank, int world_size) {
   return kFactors[rank % 5];
 }
 
-// What rank puts in, as a number.
+// The input of a rank, as a number.
 double FloatOperand(DataType type, ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
   const FloatRange range = RangeOf(type);
   switch (op) {
@@ -103,7 +102,7 @@ double FloatOperand(DataType type, ReduceOp op, std::uint64_t index, Rank rank, 
     case ReduceOp::kMin:
     case ReduceOp::kMax: return static_cast<double>(Summand(index, rank, 1, range.limit, true)) / 8;
     case ReduceOp::kPremulSum:
-      // Even, so that a half is exact; a sixth of the room, for the factor 3 and for being even.
+      // Even, so that half of it is exact. A sixth of the limit leaves room for the factor 3 and for doubling.
       if (HasRoomToScale(range, world_size)) {
         return 2.0 * static_cast<double>(Summand(index, rank, world_size, range.limit / 6, true));
       }
@@ -141,7 +140,7 @@ CheckedData MakeFloatData(DataType type, ReduceOp op, int world_size, Rank rank,
           factor(rank)};
 }
 
-// The largest summand of an average: the type's, or what Summand can count with.
+// The largest value of a sum that kAvg divides: the maximum of the type, or the largest that Summand can handle.
 template <typename T>
 constexpr std::uint64_t kMaxOf = std::min<std::uint64_t>(std::numeric_limits<T>::max(), std::uint64_t{1} << 62);
 
@@ -152,7 +151,7 @@ T IntegerOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
     return hash & Hash(index + kPeriodElements, rank) & Hash(index + 2 * kPeriodElements, rank);
   };
   switch (op) {
-    case ReduceOp::kProd: return static_cast<T>(hash | 1);  // odd: a product keeps what every factor brought
+    case ReduceOp::kProd: return static_cast<T>(hash | 1);  // odd factors keep every bit of information in the product
     case ReduceOp::kAvg: return static_cast<T>(Summand(index, rank, world_size, kMaxOf<T>, std::is_signed_v<T>));
     case ReduceOp::kBand: return static_cast<T>(~sparse());
     case ReduceOp::kBor: return static_cast<T>(sparse());
@@ -197,8 +196,8 @@ CheckedData MakeIntegerData(ReduceOp op, int world_size, Rank rank, std::uint64_
   return {RepeatedElements(std::move(input), sizeof(T)), RepeatedElements(std::move(output), sizeof(T)), 1.0};
 }
 
-// Mostly true for conjunctions and mostly false for disjunctions, so that results are not all alike. True is any byte
-// but 0 where a reduction makes it a 1; in a world of one nothing is reduced.
+// Mostly true for conjunctions and mostly false for disjunctions, so that results differ. Any non-zero byte is true,
+// and a reduction makes it 1. A world of one reduces nothing, so its input must be 1.
 std::uint8_t BoolOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
   const std::uint64_t hash = Hash(index, rank);
   const bool rare = (hash & 7) == 0;

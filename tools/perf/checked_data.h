@@ -1,14 +1,17 @@
 // Data for measurements whose every element can be checked exactly.
 //
-// What a rank puts in, and what every rank must get out, are functions of the element's index that repeat after a prime
-// number of elements. So filling is copying a table and checking is comparing with one, both at memory speed for every
-// type and operation, without a second buffer of full size. A prime period makes a chunk that lies in the wrong place
-// visible, wherever the boundaries of chunks fall.
+// The input of a rank and the expected output are functions of the element's index, with a prime number of elements as
+// their period. So Fill copies a table and Compare compares with a table. Both run at memory speed for every type and
+// operation, and need no second buffer of full size. With a prime period the check finds a chunk in the wrong place,
+// wherever the boundaries of chunks are.
 //
-// The values are chosen so that the result has one right bit pattern whatever the order and grouping of the reduction:
-// integers wrap anyway; floating sums stay within the integers that the type holds exactly; floating products are
-// signed powers of two within its range; an average divides such a sum once, in float32 for the 16-bit types, as the
-// contract of ReduceOp::kAvg says; what is only moved are random bit patterns, NaNs included.
+// The values are chosen so that the order and grouping of a reduction do not change any bit of the result:
+//
+//   - Integers wrap.
+//   - Floating sums stay within the integers that the type holds exactly.
+//   - Floating products are signed powers of two within the type's range.
+//   - An average divides such a sum once, for 16-bit types in float32, as ReduceOp::kAvg promises.
+//   - Elements that are only moved are random bit patterns, including NaNs.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@
 
 namespace rondo {
 
-// A run of elements, repeated for ever. Copies share it.
+// An endless repetition of a few elements. Copies share the elements.
 class RepeatedElements {
  public:
   RepeatedElements() : RepeatedElements({std::byte{0}}, 1) {}
@@ -31,15 +34,15 @@ class RepeatedElements {
   RepeatedElements(std::vector<std::byte> period, std::size_t element_bytes)
       : period_(std::make_shared<const std::vector<std::byte>>(std::move(period))), element_bytes_(element_bytes) {}
 
-  // The same, beginning with the element at `index`.
+  // The same sequence, beginning with the element at `index`.
   RepeatedElements From(std::uint64_t index) const;
 
-  // REQUIRES: whole elements, also below.
+  // Writes the sequence to `destination`. REQUIRES: a whole number of elements, here and in Compare.
   void Fill(MutableBytes destination) const;
 
   struct Difference {
-    std::uint64_t count = 0;        // of elements that differ, in any bit
-    std::uint64_t first_index = 0;  // the lowest of them
+    std::uint64_t count = 0;        // elements that differ in any bit
+    std::uint64_t first_index = 0;  // the lowest index among them
   };
   Difference Compare(Bytes actual) const;
 
@@ -51,20 +54,21 @@ class RepeatedElements {
  private:
   std::shared_ptr<const std::vector<std::byte>> period_;
   std::size_t element_bytes_;
-  std::size_t begin_ = 0;  // of element 0 in the period, bytes
+  std::size_t begin_ = 0;  // where the element with index 0 is in the period, in bytes
 };
 
-// What a reduction is checked with on one rank.
+// The data to check a reduction with, on one rank.
 struct CheckedData {
-  RepeatedElements input;   // this rank's
-  RepeatedElements output;  // the result
+  RepeatedElements input;   // of this rank
+  RepeatedElements output;  // the expected result
   double scale = 1.0;       // this rank's factor for kPremulSum
 };
 
-// REQUIRES: CheckPairing(type, op) succeeds; 0 <= rank < world_size. At most `max_count` elements will be used.
+// REQUIRES: CheckPairing(type, op) succeeds; 0 <= rank < world_size. The caller uses at most `max_count` elements.
 CheckedData MakeReduceData(DataType type, ReduceOp op, int world_size, Rank rank, std::uint64_t max_count);
 
-// What ranks bring where elements are only moved: one table of random bits, in which every rank begins elsewhere.
+// The data of ranks in operations that only move elements. All ranks use one table of random bits, each rank from its
+// own start.
 class MovedElements {
  public:
   explicit MovedElements(DataType type);
@@ -74,7 +78,7 @@ class MovedElements {
   RepeatedElements all_;
 };
 
-// An element in words: "-3", "0x1p-4", "nan".
+// An element as text: "-3", "0x1p-4", "nan".
 std::string FormatElement(DataType type, Bytes element);
 
 }  // namespace rondo

@@ -22,7 +22,7 @@
 namespace rondo {
 namespace {
 
-// That of the flag, else the one that a launcher left in the environment, else the default.
+// The timeout of the flag; otherwise the one that a launcher has set in the environment; otherwise the default.
 Status TakeTimeout(PerfFlags& flags) {
   std::optional<Duration> timeout = flags.given_timeout;
   if (!timeout) {
@@ -32,7 +32,7 @@ Status TakeTimeout(PerfFlags& flags) {
   return {};
 }
 
-// What says nothing of pairs is refused rather than ignored.
+// Flags that do not apply to pairs are errors, rather than ignored.
 Status CheckMatrix(const PerfFlags& flags) {
   if (!flags.measure.send_recv || !flags.measure.collectives.values.empty())
     return Fail(ErrorCode::kInvalidArgument, "--matrix: measures messages between pairs, so wants send_recv alone");
@@ -57,7 +57,7 @@ MatrixOptions MatrixOptionsOf(const PerfFlags& flags) {
   return options;
 }
 
-// --ib-dev where it would be ignored. Where RDMA alone is asked for, each rank says what is wrong with its own.
+// Refuses --ib-dev if it would be ignored. With --transport ib each rank checks its own port instead.
 Status CheckRdmaPorts(const PerfFlags& flags) {
   if (flags.rdma_ports.empty() || flags.launched) return {};
   if (flags.transport == "tcp" || flags.transport == "shm")
@@ -69,7 +69,7 @@ Status CheckRdmaPorts(const PerfFlags& flags) {
   return {};
 }
 
-// --addresses: a local rank for each, told before any starts.
+// Handles --addresses, which gives each local rank one address. Errors are reported before any rank starts.
 Status TakeRankAddresses(PerfFlags& flags) {
   const std::vector<std::string>& addresses = flags.rank_addresses;
   if (addresses.empty()) return {};
@@ -80,8 +80,8 @@ Status TakeRankAddresses(PerfFlags& flags) {
   flags.local_ranks = ranks;
   if (flags.transport == "inproc" || flags.transport == "shm")
     return refuse(fmt::format("--transport {} uses none; tcp and ib do", flags.transport));
-  // Who names addresses means the ways between them, not the memory that ranks of one host share.
-  std::string without_port;  // beside others that have one
+  // A user who names addresses wants to measure the network between them, not the shared memory of the host.
+  std::string without_port;  // addresses without an RDMA port, if others have one
   if (flags.transport == "auto") {
     const bool encrypted = flags.tls || ProcessEnvironment("RONDO_TLS");
     std::vector<std::string> portless;
@@ -104,7 +104,7 @@ Status TakeRankAddresses(PerfFlags& flags) {
   return {};
 }
 
-// Ranks that are threads of this process use no network.
+// With --transport inproc the ranks are threads of this process and use no network.
 Status CheckInProcess(const PerfFlags& flags) {
   if (!flags.local_ranks) return Fail(ErrorCode::kInvalidArgument, "--transport inproc: wants -N RANKS too");
   const char* const unused = !flags.addresses.empty()    ? "--address"
@@ -116,7 +116,7 @@ Status CheckInProcess(const PerfFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "{}: --transport inproc has no addresses and uses no network", unused);
 }
 
-// Before any rank is started where they are to be started here.
+// Checks the flags about GPUs, before any rank starts on this host.
 Status CheckDevice(PerfFlags& flags) {
   PerfOptions& measure = flags.measure;
   if (flags.device_window_bytes && measure.memory != PerfMemory::kCuda && measure.memory != PerfMemory::kStaged)

@@ -1,4 +1,4 @@
-// Checks of the flags of `rondo perf` that need more than one flag, the environment or a file.
+// Checks of `rondo perf` that involve several flags, the environment or files.
 #pragma once
 
 #include "base/result.h"
@@ -6,11 +6,11 @@
 
 namespace rondo {
 
-// Settles what flags leave to each other and to the environment (timeout, transport, ranks). An error, which names the
-// flag, says what cannot be done; where ranks are to be started here, before any is.
+// Completes the flags from each other and from the environment (timeout, transport, ranks). Returns an error that names
+// the flag if the request cannot be met. If ranks are started on this host, this runs before any of them starts.
 Status SettlePerfFlags(PerfFlags& flags);
 
-// The files that rank 0 is to read and to write.
+// Checks the files that rank 0 will read and write.
 Status CheckPerfFiles(const PerfFlags& flags);
 
 }  // namespace rondo

@@ -19,7 +19,7 @@
 namespace rondo {
 namespace {
 
-// "all", or names separated by commas, into `wanted`; "" or what is wrong. `nouns` says what is wanted.
+// Parses "all" or names separated by commas into `wanted`. Returns "" or the error; `nouns` says what was expected.
 template <typename T, typename Parse>
 std::string TakeNames(const std::string& text, const std::vector<T>& every, Parse parse, const std::string& nouns,
                       Wanted<T>& wanted) {
@@ -36,7 +36,7 @@ std::string TakeNames(const std::string& text, const std::vector<T>& every, Pars
   return "";
 }
 
-// Collectives, and what is none but is measured like one.
+// Parses collectives, and send_recv, which is no collective but is measured like one.
 std::string TakeSubjects(const std::string& text, PerfOptions& measure) {
   const std::vector<Collective> every = DistinctCollectives();
   const std::string names = NamesOf(every) + ", send_recv";
@@ -169,7 +169,7 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       "0: none");
 }
 
-// What says nothing of pairs of ranks, and is refused with --matrix.
+// Flags that do not apply to pairs of ranks: an error with --matrix.
 constexpr std::array kUnfitForMatrix{
     "--step-factor",  "--step-bytes",    "--dtype",           "--op",      "--root",
     "--algorithm",    "--in-place",      "--out-of-place",    "--uneven",  "--device",
@@ -253,7 +253,7 @@ void AddRanks(CLI::App& perf, PerfFlags& flags) {
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },
       "For the ranks to meet, and for each operation (default: variable RONDO_TIMEOUT, else 60)");
-  perf.add_flag("--launched", flags.launched)->group("");  // ours, see CommandOfARank
+  perf.add_flag("--launched", flags.launched)->group("");  // set by the launcher for its ranks, see CommandOfARank
 }
 
 void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {

@@ -1,4 +1,4 @@
-// The command line of rondo perf: what was asked for, and whether it can be.
+// The command line of rondo perf: the values of its flags.
 #pragma once
 
 #include <chrono>
@@ -28,20 +28,20 @@ struct PerfFlags {
   PerfOptions measure;
   PerfOutputs outputs;
   std::optional<int> local_ranks;
-  std::vector<std::string> command_line;  // this process's own
+  std::vector<std::string> command_line;  // of this process
   bool launched = false;                  // this process is one of the ranks that -N started
   std::string transport = "auto";
   std::string rendezvous;
   std::optional<Rank> rank;
   std::optional<int> world_size;
   std::vector<std::string> addresses;
-  std::vector<std::string> rank_addresses;  // one local rank each
+  std::vector<std::string> rank_addresses;  // starts one local rank for each
   std::string interface;
   std::optional<PortRange> ports;
   std::vector<std::string> rdma_ports;
   std::optional<TlsMode> tls;
   std::optional<Duration> given_timeout;
-  Duration timeout = std::chrono::seconds(60);  // that holds; see TakeTimeout
+  Duration timeout = std::chrono::seconds(60);  // the timeout in effect; see TakeTimeout
   std::shared_ptr<const Profile> profile;
   std::optional<std::uint64_t> device_window_bytes;
   std::optional<std::uint64_t> device_turns_host_bytes;
@@ -49,7 +49,7 @@ struct PerfFlags {
   bool in_place = false;
   bool out_of_place = false;
   bool matrix = false;
-  std::string unfit_for_matrix;  // a flag that was given and says nothing of pairs; "": none
+  std::string unfit_for_matrix;  // a given flag that does not apply to pairs; "": none
   MatrixOptions of_matrix;
 };
 

@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-// The margins have room for the longest labels: half a size beside the axis's ends, a time to the left of it.
+// The margins have room for the longest labels: half a size label beyond the axis, a time label left of it.
 constexpr double kWidth = 580, kHeight = 300, kLeft = 74, kRight = 30, kTop = 12, kBottom = 34;
 constexpr int kMostSizeLabels = 7;
 constexpr std::array kColors{"#1b6ca8", "#d1495b", "#2e8b57", "#b8860b", "#6a4c93", "#00798c", "#8c510a", "#555555"};
@@ -43,7 +43,7 @@ struct Line {
   std::vector<Point> points;  // by rising x
 };
 
-// Maps values to pixels, logarithmically or not.
+// Maps values to pixels, linearly or logarithmically.
 class Axis {
  public:
   Axis(double low, double high, double low_px, double high_px, bool logarithmic)
@@ -64,7 +64,7 @@ class Axis {
   bool logarithmic_;
 };
 
-// One chart. The vertical axis starts at 0, or is logarithmic.
+// Draws one chart. Its vertical axis starts at 0 or is logarithmic.
 std::string Chart(const std::vector<Line>& lines, const std::string& caption, bool logarithmic) {
   double min_x = std::numeric_limits<double>::max(), max_x = 0, min_y = min_x, max_y = 0;
   for (const Line& line : lines) {
@@ -111,7 +111,7 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
 
 using Rows = std::vector<const PerfRow*>;
 
-// The lines of a group: one per algorithm and placement.
+// The lines of one pair of charts: one for each algorithm and placement.
 std::vector<Line> LinesOf(const Rows& rows, double (*value)(const PerfRow&)) {
   std::map<std::string, Line> lines;
   for (const PerfRow* row : rows) {

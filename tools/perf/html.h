@@ -1,4 +1,4 @@
-// A measurement as one page that needs nothing else: charts as SVG, the rows as a table, no script, no network.
+// The results as one self-contained HTML page: charts as SVG, all rows as a table, no script, no network.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace rondo {
 
-// Per collective, type, operation and root two charts over the size: bus bandwidth and median time, a line per
-// algorithm and placement. Sizes and times are on logarithmic axes; rows of size 0 are in the table only.
+// For each collective, type, operation and root the page has two charts over the size: bus bandwidth and median time. A
+// chart has a line for each algorithm and placement. Sizes and times have logarithmic axes. Rows of size 0 are only in
+// the table.
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host);
 
 }  // namespace rondo

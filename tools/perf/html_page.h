@@ -1,5 +1,5 @@
-// What the pages of `rondo perf --html` have in common: one look, light and dark, a heading, and the line that says
-// which machine was measured. A page needs nothing else: no script, no network.
+// The common frame of the pages of `rondo perf --html`: style sheet (light and dark), heading, and a line about the
+// measured machine. A page is self-contained: no script, no network.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace rondo {
 
-// Text as it may stand in a page, also in an attribute.
+// The text with HTML's special characters escaped, for use in elements and attributes.
 std::string Escaped(std::string_view text);
 
-// `title` and `note` are text; `style` is CSS behind what all pages share, and `body` is HTML.
+// `title` and `note` are plain text. `style` is CSS that follows the common one. `body` is HTML.
 std::string HtmlPage(std::string_view title, std::string_view note, const HostFacts& host, std::string_view style,
                      std::string_view body);
 

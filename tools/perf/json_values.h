@@ -1,4 +1,4 @@
-// What the JSON texts that `rondo perf` writes have in common, of collectives and of pairs of ranks.
+// Helpers for the JSON output of `rondo perf`, for collectives and for pairs of ranks.
 #pragma once
 
 #include "tools/common/json.h"
@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// Six significant digits: what a measurement is good for.
+// Rounds to six significant digits, the precision of a measurement.
 double Rounded(double value);
 
 Json HostToJson(const HostFacts& host);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr Tag kRow = 100, kPath = 101;
 
-// What the lower rank of a pair tells all others.
+// The results of a pair, which its lower rank broadcasts to all others.
 using Packed = std::array<double, 8>;
 
 Packed Pack(const PairRow& row) {
@@ -53,7 +53,7 @@ PairRow Unpack(Rank low, Rank high, const Packed& packed) {
           .wrong_down = static_cast<std::uint64_t>(packed[7])};
 }
 
-// A path as one rank tells it another; both run the same program.
+// A path in the form in which a rank sends it to rank 0. Both run the same program.
 std::string Told(const PeerPath& path) {
   return Json{{"transport", path.transport}, {"words", path.description}, {"link", LinkToJson(path.link)}}.dump(
       -1, ' ', false, Json::error_handler_t::replace);
@@ -70,7 +70,7 @@ Result<PeerPath> Heard(const std::string& text) {
   }
 }
 
-// One rail.
+// The measurement of all pairs on one rail.
 class Session {
  public:
   Session(Communicator& communicator, const Clock& clock, const MatrixOptions& options, std::uint32_t rail)
@@ -80,7 +80,7 @@ class Session {
       matrix_.ranks.push_back({communicator.peer(rank).host, communicator.peer(rank).ip});
   }
 
-  // Complete on rank 0; on the others all but the paths.
+  // On rank 0 the result is complete. On the other ranks the paths are empty.
   Result<Matrix> Measure() {
     const int ranks = communicator_.world_size();
     PairBench bench(communicator_, clock_, matrix_.options.pair);
@@ -98,7 +98,7 @@ class Session {
   }
 
  private:
-  // Everybody learns the row, with what the higher end alone knows; rank 0 the paths.
+  // Gives the results of a pair to all ranks, including what only the higher rank knows, and the paths to rank 0.
   Status Share(PairRow row) {
     if (self_ == row.high) RONDO_TRY(communicator_.Send(&row.wrong_up, 1, DataType::kUint64, row.low, kRow));
     if (self_ == row.low) RONDO_TRY(communicator_.Recv(&row.wrong_up, 1, DataType::kUint64, row.high, kRow));
@@ -117,7 +117,7 @@ class Session {
     return {};
   }
 
-  // Rank 0 gets `teller`'s path to `peer`; the other ranks, nothing.
+  // Sends `teller`'s path to `peer` to rank 0, and returns it there. Returns an empty path on the other ranks.
   Result<PeerPath> AtRankZero(Rank teller, Rank peer) {
     if (teller == self_ && self_ == 0) return communicator_.PathTo(peer);
     if (teller == self_) {
@@ -141,7 +141,7 @@ class Session {
   Matrix matrix_;
 };
 
-// Of several rails each by itself, in a group that has no other.
+// Measures each rail by itself. With several rails each one is measured on a group that has only this rail.
 Result<Matrix> MeasureEachRail(Communicator& communicator, const Clock& clock, const MatrixOptions& options) {
   Matrix all;
   for (std::uint32_t rail = 0; rail < options.rails; ++rail) {
@@ -171,7 +171,7 @@ Result<MatrixBaseline> OpenBaseline(const PerfOutputs& outputs, const MatrixOpti
   return baseline;
 }
 
-// Whether some pair became slower; says which.
+// Compares with the baseline and prints the pairs that are slower. Returns whether there are any.
 Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FILE* table) {
   RONDO_ASSIGN(const MatrixBaseline baseline, OpenBaseline(outputs, matrix.options));
   const MatrixBaseline::Report report = baseline.Compare(matrix, outputs.max_regression);
@@ -188,7 +188,7 @@ Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FI
   return !report.regressions.empty();
 }
 
-// Prints and writes everything, on rank 0; whether it was good.
+// On rank 0: prints and writes all results. Returns whether they are good.
 Result<bool> Tell(const Communicator& communicator, const Matrix& matrix, const PerfOutputs& outputs) {
   bool good = IsGood(matrix);
   std::FILE* const table = outputs.StdoutIsData() ? stderr : stdout;
@@ -212,7 +212,7 @@ Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, cons
   RONDO_ASSIGN(const Matrix matrix, MeasureEachRail(communicator, clock, options));
   if (communicator.rank() != 0) return IsGood(matrix);
   auto good = Tell(communicator, matrix, outputs);
-  // The others are done well: they are not to be told of this one's trouble with its files.
+  // The other ranks have succeeded. Close here, so that they get a goodbye and not an abort because of a file error.
   if (!good) static_cast<void>(communicator.Close());
   return good;
 }

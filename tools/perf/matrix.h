@@ -1,4 +1,4 @@
-// `rondo perf send_recv --matrix`: measures every pair of ranks, one after the other; rank 0 says what came of it.
+// `rondo perf send_recv --matrix`: measures every pair of ranks, one pair after the other. Rank 0 reports the results.
 #pragma once
 
 #include "base/clock.h"
@@ -9,12 +9,14 @@
 
 namespace rondo {
 
-// Beside CheckFiles: that the baseline, if there is one, is a matrix measured alike. kInvalidArgument names the flag.
+// Checks that the baseline file, if any, is a matrix that was measured with the same options. Complements CheckFiles.
+// kInvalidArgument names the flag.
 Status CheckMatrixBaseline(const PerfOutputs& outputs, const MatrixOptions& options);
 
-// Rank 0 prints and writes. Whether it was good: no wrong byte, no pair too slow, which all ranks know alike, and on
-// rank 0 also none slower than the baseline. An error: a message failed or memory was missing; on rank 0, with the
-// communicator closed, a file could not be written, or the baseline has none of these pairs (kInvalidArgument).
+// Measures all pairs; rank 0 prints and writes the results. Returns whether they are good: no wrong byte and no pair
+// too slow, which all ranks return alike; on rank 0 also no pair slower than the baseline. An error means that a
+// message failed or memory ran out. On rank 0 it can also mean that a file could not be written, or that the baseline
+// has none of these pairs (kInvalidArgument); the communicator is then closed already.
 Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
                            const PerfOutputs& outputs);
 

@@ -1,4 +1,4 @@
-// A matrix of pairs as one page that needs nothing else: heat maps, what is slow, every path. No script, no network.
+// A matrix of pairs as one self-contained HTML page: heat maps, slow directions, all paths. No script, no network.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ Rank RankUnder(const Json& object, const char* key) {
   return static_cast<Rank>(std::clamp<std::int64_t>(WholeNumberAt(object, key), -1, INT32_MAX));
 }
 
-// The numbers that are compared; one that is none, or not positive, was not measured.
+// A number to compare. Values that are no positive number were not measured.
 double Positive(const Json& value, const char* name) {
   if (value.is_number() && value.get<double>() > 0) return value.get<double>();
   ThrowUnfit(fmt::format("{} must be a positive number", name));

@@ -1,4 +1,4 @@
-// A matrix of pairs for programs: JSON, CSV, and what an earlier JSON says against it. Pure.
+// A matrix of pairs as JSON and CSV, and its comparison with an earlier JSON. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,21 @@
 
 namespace rondo {
 
-// An end of a path; null for what is not known. LinkFromJson reads it back; it throws Json::exception.
+// One end of a path as JSON; unknown fields are null. LinkFromJson reads it back, and throws Json::exception if it is
+// malformed.
 Json LinkToJson(const LinkEnd& link);
 LinkEnd LinkFromJson(const Json& json);
 
-// {"rondo": version, "host": {...}, "matrix": {...}, "ranks": [...], "pairs": [...]}: an entry of "pairs" per ordered
-// pair; what is true of both directions stands in both.
+// {"rondo": version, "host": {...}, "matrix": {...}, "ranks": [...], "pairs": [...]}. "pairs" has an entry for each
+// ordered pair; values for both directions together are in both entries.
 std::string MatrixToJson(const Matrix& matrix, const HostFacts& host);
-// A head line and a line per ordered pair; nested fields joined by "_".
+// A header line and a line for each ordered pair. Names of nested fields are joined by "_".
 std::string MatrixToCsv(const Matrix& matrix);
 
-// An earlier matrix, as far as it can be compared.
+// The values of an earlier matrix that a new one is compared with.
 class MatrixBaseline {
  public:
-  // kInvalidArgument: not what MatrixToJson gave.
+  // kInvalidArgument: the text is not the result of MatrixToJson.
   static Result<MatrixBaseline> Parse(std::string_view json);
 
   struct Regression {
@@ -39,13 +40,14 @@ class MatrixBaseline {
     double was = 0;
   };
   struct Report {
-    std::size_t compared = 0;  // ordered pairs that the baseline has too
+    std::size_t compared = 0;  // ordered pairs that are in the baseline too
     std::vector<Regression> regressions;
   };
-  // kInvalidArgument: it was measured with other messages, and which.
+  // kInvalidArgument: the baseline was measured with other messages; the message says which.
   Status CheckComparable(const MatrixOptions& options) const;
-  // Ranks are known by their numbers, for hosts come and go; latency and both ways, the same there and back, are told
-  // once. `max_regression`: 0.1 lets a message take 10% longer. REQUIRES: CheckComparable.
+  // Compares pairs of equal rank numbers, rail and transport, because host names may change. Latency and "both ways"
+  // are the same in both directions, and reported once. `max_regression`: 0.1 allows 10% more latency; for bandwidth it
+  // allows 10% more time per message. REQUIRES: CheckComparable succeeded.
   Report Compare(const Matrix& matrix, double max_regression) const;
 
  private:

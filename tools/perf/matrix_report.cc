@@ -19,7 +19,7 @@ double MedianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One number per direction; `mark` of it stands behind.
+// A table with one number for each direction, each followed by the character that `mark` returns for it.
 template <typename Number, typename Mark>
 std::string Table(const Matrix& matrix, std::span<const Direction> directions, Number number, Mark mark) {
   std::size_t width = 4;
@@ -43,7 +43,7 @@ std::string Table(const Matrix& matrix, std::span<const Direction> directions, N
   return text;
 }
 
-// Where there are several.
+// Names the rail if there are several.
 std::string OnRail(const Matrix& matrix, const Direction& direction) {
   return matrix.options.rails > 1 ? fmt::format(" on rail {}", direction.pair->rail) : "";
 }
@@ -53,15 +53,15 @@ std::string PercentText(const Direction& direction) {
   return percent ? fmt::format("{:.3g}%", *percent) : "";
 }
 
-// "mlx5_0:1 [3] RoCE v2 10.0.0.1 (eth0), MTU 4096", "eth0 10.0.0.1, MTU 1500"; "" of a path through memory.
+// "mlx5_0:1 [3] RoCE v2 10.0.0.1 (eth0), MTU 4096", "eth0 10.0.0.1, MTU 1500"; "" for a path through memory.
 std::string EndText(const LinkEnd& link) {
   if (link.device.empty()) return "";
   return fmt::format("{} {}{}", PortName(link), link.gid.empty() ? link.address : GidText(link),
                      link.mtu_bytes > 0 ? fmt::format(", MTU {}", link.mtu_bytes) : "");
 }
 
-// One line per pair: the words of the lower rank's end, the port at the other, the line's rate and what each direction
-// has of it.
+// One line per pair: the path as the lower rank sees it, the port at the other end, the line rate, and the percentage
+// of it that each direction reached.
 std::string PathLines(const Matrix& matrix, const std::vector<Direction>& directions) {
   std::string text;
   for (const Direction& up : directions) {
@@ -200,7 +200,7 @@ std::string MatrixText(const Matrix& matrix) {
       "median{})\n",
       FormatSize(options.pair.bandwidth_bytes), options.pair.in_flight, options.checksums ? ", with checksums" : "",
       unit, 100 * kUsualShare, options.min_gbps ? fmt::format(", X under {:g} Gbit/s", *options.min_gbps) : "");
-  // A table's part for each rail, whose number stands above it where there are several.
+  // A table for each rail. With several rails, a line with the rail's number precedes each table.
   const auto tables = [&](auto number, auto marks) {
     std::string parts;
     for (std::uint32_t rail = 0; rail < options.rails; ++rail) {

@@ -1,4 +1,4 @@
-// What was measured between every pair of ranks, what is remarkable in it, and the tables that people read of it. Pure.
+// The results for every pair of ranks, what is remarkable about them, and the tables for the user. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,85 +15,87 @@ namespace rondo {
 
 struct MatrixOptions {
   PairOptions pair;
-  bool gbits = false;              // tables in Gbit/s instead of GB/s
-  std::optional<double> min_gbps;  // Gbit/s that each direction of each pair has to reach
-  bool checksums = false;          // what every message is measured with
+  bool gbits = false;              // tables show Gbit/s instead of GB/s
+  std::optional<double> min_gbps;  // the bandwidth in Gbit/s that each direction of each pair must reach
+  bool checksums = false;          // the communicator uses checksums
   std::uint32_t rails = 1;         // each is measured by itself
 };
 
-// How two ranks reach each other, each end by its own account.
+// How two ranks reach each other. Each end is described by its own rank.
 struct PairPaths {
   std::string transport;
-  std::string from_low;  // in words
+  std::string from_low;  // as text, for the user
   std::string from_high;
   LinkEnd low = {};
   LinkEnd high = {};
 
-  // Of the slower end; one that does not know its line's speed has no say. 0: neither does, or there is no wire.
+  // Line rate of the slower end. If only one end knows its rate, that one; 0 if neither does or there is no wire.
   double line_gbps() const;
 };
 
 struct MatrixRank {
   std::string host;
-  std::string address;  // "": it has none that is known; see NameByPorts
+  std::string address;  // "": unknown; see NameByPorts
 
   std::string Name() const { return address.empty() ? host : host + " " + address; }
 };
 
 struct Matrix {
   std::vector<MatrixRank> ranks;
-  std::vector<PairRow> pairs;    // every low < high once on each rail
-  std::vector<PairPaths> paths;  // of the pairs, in their order
+  std::vector<PairRow> pairs;    // every pair with low < high, once on each rail
+  std::vector<PairPaths> paths;  // of `pairs`, in the same order
   MatrixOptions options;
 
   // "rank 1 (host 10.0.0.2)"
   std::string NameOf(Rank rank) const;
 };
 
-// Gives each rank the addresses of the ports by which its paths really go, joined by "+" where these are several, and
-// of a port that has none its device and number. A rank that uses none keeps the address that it has.
+// Replaces the address of each rank by those of the ports that its paths use, joined by "+" if there are several. A
+// port without an address counts with its device and number. A rank whose paths use no port keeps its address.
 void NameByPorts(Matrix& matrix);
 
-// An ordered pair of ranks.
+// The transfer from one rank to another.
 struct Direction {
   Rank from = 0;
   Rank to = 1;
   double GBps = 0;
-  bool slow = false;      // far below what is usual here
+  bool slow = false;      // below kUsualShare of the median over all directions
   bool too_slow = false;  // below min_gbps
   std::uint64_t wrong = 0;
-  const PairRow* pair = nullptr;  // whose rail it is on
+  const PairRow* pair = nullptr;  // the pair, with its rail
   const PairPaths* paths = nullptr;
 
-  // By the sender's account, and the sender's and the receiver's ends.
+  // path() describes the path as the sender sees it. link() is the sender's end, peer_link() the receiver's.
   const std::string& path() const { return from < to ? paths->from_low : paths->from_high; }
-  std::string PathWords() const;  // path(), without the transport's name in front
+  std::string PathWords() const;  // path() without the transport's name at its begin
   const LinkEnd& link() const { return from < to ? paths->low : paths->high; }
   const LinkEnd& peer_link() const { return from < to ? paths->high : paths->low; }
-  // Of what the line carries, in percent; nullopt where that is not known.
+  // The bandwidth as a percentage of the line rate; nullopt if the rate is not known.
   std::optional<double> PercentOfLine() const;
 };
 
-// By rail, sender, receiver. Valid while the matrix lives unchanged.
+// All directions, sorted by rail, sender and receiver. The result is valid as long as the matrix lives and is not
+// changed.
 std::vector<Direction> DirectionsOf(const Matrix& matrix);
 
-// Those of one rail. REQUIRES: `directions` are DirectionsOf's.
+// The directions on one rail. REQUIRES: `directions` is a result of DirectionsOf.
 std::span<const Direction> OfRail(const std::vector<Direction>& directions, std::uint32_t rail);
 
-// Whether every byte was right and every direction as fast as min_gbps.
+// Whether every byte was right and every direction reached min_gbps.
 bool IsGood(const Matrix& matrix);
 
-// Below this share of the median over all directions one is slow.
+// A direction below this share of the median over all directions counts as slow.
 inline constexpr double kUsualShare = 0.7;
 
-// Four significant digits, and never an exponent where there are more before the point.
+// Four significant digits. Large numbers are shown with all their digits, without an exponent.
 std::string FourDigits(double value);
-// "mlx5_0:1", "eth0"; "" of a path through memory.
+// "mlx5_0:1", "eth0"; "" for a path through memory.
 std::string PortName(const LinkEnd& link);
-// "[3] RoCE v2 10.0.0.1 (eth0)"; "" where there is none.
+// "[3] RoCE v2 10.0.0.1 (eth0)"; "" if the end has no GID.
 std::string GidText(const LinkEnd& link);
 
-// Three tables with a row per sender, for each rail, what is slow by name, wrong bytes, and the path of each pair.
+// The report as text: for each rail three tables with a row per sender; then slow directions by name, wrong bytes, and
+// the path of each pair.
 std::string MatrixText(const Matrix& matrix);
 
 }  // namespace rondo

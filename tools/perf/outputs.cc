@@ -15,7 +15,7 @@ namespace rondo {
 Result<std::string> ReadBaseline(const std::string& path) {
   const std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  text << file.rdbuf();  // a folder can be opened, but not read
+  text << file.rdbuf();  // a folder can be opened but not read
   if (!file || !text) {
     return Fail(ErrorCode::kInvalidArgument, "--baseline: {} cannot be read: {}", path, std::strerror(errno));
   }
@@ -27,7 +27,8 @@ Status CheckFiles(const PerfOutputs& outputs) {
   for (const auto& [flag, path] :
        {std::pair{"--json", &outputs.json}, {"--csv", &outputs.csv}, {"--html", &outputs.html}}) {
     if (path->empty() || *path == "-") continue;
-    // Who reads a pipe with a name takes the end of this look for the end of all, and without a reader it would last.
+    // Do not open a named pipe: without a reader this would block, and a reader would take our close for the end of
+    // data.
     std::error_code unknown;
     const bool is_pipe = std::filesystem::is_fifo(*path, unknown);
     if (is_pipe ? ::access(path->c_str(), W_OK) != 0 : !std::ofstream(*path, std::ios::app)) {

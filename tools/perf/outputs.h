@@ -1,4 +1,4 @@
-// Where `rondo perf` writes what it measured, beside the table: the files, and whether they can be read and written.
+// The files that `rondo perf` writes and reads besides the table that it prints, and checks of these files.
 #pragma once
 
 #include <string>
@@ -7,26 +7,28 @@
 
 namespace rondo {
 
-// Where results go beside the table; "" for nowhere, "-" for stdout (the table is on stderr then), for one of them.
+// Where results are written. For json, csv and html, "" means nowhere and "-" means stdout, which only one of them can
+// use; the table is then printed to stderr.
 struct PerfOutputs {
   std::string json;
   std::string csv;
   std::string html;
-  std::string baseline;         // a file that --json wrote earlier
-  double max_regression = 0.1;  // by how much of its time a row may have grown
-  bool predicted = false;       // the table has a column for what the profile promised
-  std::string launch;           // how the ranks came together, for the head; "": nothing to say
-  std::string record_dir;       // where every rank leaves what its flight recorder holds; made if it is not there
+  std::string baseline;         // a file that --json wrote in an earlier run
+  double max_regression = 0.1;  // how much longer than in the baseline a row may take, as a share
+  bool predicted = false;       // the table has a column for the profile's prediction
+  std::string launch;           // how the ranks were launched, for the heading; "": no line
+  std::string record_dir;       // where each rank writes what its flight recorder holds; made if missing
 
   bool StdoutIsData() const { return json == "-" || csv == "-" || html == "-"; }
 };
 
-// Finds out now, not after minutes, that a file cannot be read or written. kInvalidArgument names flag and file.
+// Checks before the measurement that all files can be read or written. kInvalidArgument names flag and file.
 Status CheckFiles(const PerfOutputs& outputs);
-// The same of the folder for records, for every process: ranks may be on hosts of their own.
+// Makes the folder for records and checks that it can be written. Every rank must call it: its host may have a file
+// system of its own.
 Status PrepareRecordDir(const PerfOutputs& outputs);
 
-// What the file of --baseline holds. kInvalidArgument names flag and file.
+// The content of the file of --baseline. kInvalidArgument names flag and file.
 Result<std::string> ReadBaseline(const std::string& path);
 
 }  // namespace rondo

@@ -8,7 +8,7 @@ namespace {
 
 constexpr Tag kPing = 1, kFlow = 2, kDone = 3, kAgree = 4;
 constexpr std::uint64_t kFewRoundTrips = 20;
-constexpr std::uint64_t kMostMessages = 1 << 20;  // between two words on whether there is time for more
+constexpr std::uint64_t kMostMessages = 1 << 20;  // the most in one batch, before the ranks agree on more
 
 double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
 
@@ -30,7 +30,7 @@ Result<PairRow> PairBench::Measure(Rank low, Rank high) {
   RONDO_TRY(Allocate());
   Fill(self);
 
-  // The first messages make the path.
+  // The first messages set up the path, and are not timed.
   RONDO_TRY(PingPong(peer, leads, options_.warmup.value_or(kFewRoundTrips), nullptr));
   RONDO_ASSIGN(TimeSamples round_trips, TimedPingPong(peer, leads));
   if (leads) {
@@ -120,9 +120,11 @@ Result<PairBench::Flow> PairBench::TimedStream(Rank peer, bool sends, bool recei
   const TimePoint begin = clock_.Now();
   RONDO_TRY(Stream(peer, sends, receives, messages));
   Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
-  // Who sends knows when all had arrived; both find the same.
+  // The sender knows when all messages had arrived. Both ends use its time, or the longer one if both send.
   double theirs = 0;
-  if (sends) RONDO_TRY(communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // small: at once
+  if (sends)
+    RONDO_TRY(
+        communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // too small to wait for the receive
   if (receives) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kFloat64, peer, kAgree));
   flow.seconds = std::max({theirs, sends ? flow.seconds : 0.0, 1e-9});
   return flow;
@@ -132,7 +134,7 @@ Result<PairBench::Flow> PairBench::Timed(Rank peer, bool leads, bool sends, bool
   const auto depth = static_cast<std::uint64_t>(options_.in_flight);
   RONDO_TRY(Stream(peer, sends, receives, options_.warmup.value_or(depth)));
   if (options_.iterations) return TimedStream(peer, sends, receives, *options_.iterations);
-  // How long a few take says how many to begin with.
+  // The time of a few messages determines the size of the first batch.
   RONDO_ASSIGN(const Flow few, TimedStream(peer, sends, receives, depth));
   RONDO_ASSIGN(std::uint64_t messages, AgreeOnMore(peer, leads, depth, few.seconds));
   Flow all;

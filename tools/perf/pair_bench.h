@@ -1,5 +1,5 @@
-// What two ranks reach between them, by messages: latency there and back, bandwidth each way and both ways at once.
-// Every rank of the communicator makes the same calls; those who are not of the pair return at once.
+// Measures latency and bandwidth between two ranks by messages: there and back, each way, and both ways at once. Every
+// rank of the communicator makes the same calls; ranks that are not in the pair return at once.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,38 @@ namespace rondo {
 
 struct PairOptions {
   std::uint64_t latency_bytes = 8;
-  std::uint64_t bandwidth_bytes = 1 << 20;         // of a message
-  int in_flight = 8;                               // messages at once, in each direction
-  Duration time = std::chrono::milliseconds(200);  // of each of the four measurements, at least
-  // In place of the time: so many round trips, and so many messages of each of the other three.
+  std::uint64_t bandwidth_bytes = 1 << 20;         // size of a message
+  int in_flight = 8;                               // messages in flight at once, in each direction
+  Duration time = std::chrono::milliseconds(200);  // minimum duration of each of the four measurements
+  // Replaces the time: the number of round trips, and of messages in each of the other three measurements.
   std::optional<std::uint64_t> iterations;
-  // So many of the same before each, which are not counted. nullopt: 20 round trips, and `in_flight` messages.
+  // Untimed round trips or messages before each measurement. nullopt: 20 round trips, and `in_flight` messages.
   std::optional<std::uint64_t> warmup;
-  bool check = true;  // the bytes of one round of each
+  bool check = true;  // compare all bytes of one round of messages in both directions
 };
 
 struct PairRow {
   Rank low = 0;
   Rank high = 1;
-  std::uint32_t rail = 0;  // by which they were measured
-  // Half of a message there and an answer back.
+  std::uint32_t rail = 0;  // the rail of the measurement
+  // Half of the time of a message there and an answer back.
   double latency_min_us = 0;
   double latency_median_us = 0;
   double latency_p99_us = 0;
-  double up_GBps = 0;          // from low to high, with the last message's arrival told
+  double up_GBps = 0;          // from low to high; the time ends when low knows that the last message has arrived
   double down_GBps = 0;        // from high to low
-  double both_GBps = 0;        // both at once, added up
-  std::uint64_t wrong_up = 0;  // bytes of the checked round, as the receiver found them
+  double both_GBps = 0;        // both ways at once, sum of both directions
+  std::uint64_t wrong_up = 0;  // wrong bytes in the checked round, counted by the receiver
   std::uint64_t wrong_down = 0;
 };
 
 class PairBench {
  public:
-  // REQUIRES: communicator and clock outlive it.
+  // REQUIRES: communicator and clock outlive this object.
   PairBench(Communicator& communicator, const Clock& clock, const PairOptions& options);
 
-  // The row is complete on both ranks of the pair, but latency, which the lower has, and wrong bytes, which each has of
-  // what it received. An error: a message failed. REQUIRES: low < high.
+  // Measures one pair. Both ranks of the pair get the row; only `low` gets the latencies, and each rank counts only the
+  // wrong bytes that it received. An error means that a message failed. REQUIRES: low < high.
   Result<PairRow> Measure(Rank low, Rank high);
 
  private:
@@ -57,17 +57,18 @@ class PairBench {
   };
 
   Status PingPong(Rank peer, bool leads, std::uint64_t times, TimeSamples* round_trips_us);
-  // For about options.time, or options.iterations round trips.
+  // Makes round trips for about options.time, or options.iterations of them.
   Result<TimeSamples> TimedPingPong(Rank peer, bool leads);
-  // So many messages that way, `in_flight` of them at once; returns when the other side has told of the last.
+  // Sends or receives that many messages, `in_flight` at once. The sender returns when the receiver has confirmed the
+  // last one.
   Status Stream(Rank peer, bool sends, bool receives, std::uint64_t messages);
-  // The same, and how long it took, as both ends know it.
+  // Does the same and measures the time. Both ends return the same time.
   Result<Flow> TimedStream(Rank peer, bool sends, bool receives, std::uint64_t messages);
-  // Stream for about options.time, or of options.iterations messages.
+  // Streams messages for about options.time, or options.iterations of them.
   Result<Flow> Timed(Rank peer, bool leads, bool sends, bool receives);
-  // How many more there is time for, by the leader's clock, after so many in that many seconds; 0: the time is over.
+  // How many more there is time for, by the leader's clock, after `done` in `seconds`; 0: the time is over.
   Result<std::uint64_t> AgreeOnMore(Rank peer, bool leads, std::uint64_t done, double seconds);
-  // What the leader says.
+  // Returns the leader's value on both ranks.
   Result<std::uint64_t> Agree(Rank peer, bool leads, std::uint64_t value);
   Status Allocate();
   void Fill(Rank from);
@@ -76,9 +77,9 @@ class PairBench {
   Communicator& communicator_;
   const Clock& clock_;
   const PairOptions options_;
-  // Of the communicator, as of a program that wants the most of it.
+  // Memory from Communicator::Allocate, as in a program that wants the fastest transfer.
   std::unique_ptr<Memory> out_;
-  std::unique_ptr<Memory> in_;  // `in_flight` messages
+  std::unique_ptr<Memory> in_;  // space for `in_flight` messages
 };
 
 }  // namespace rondo

@@ -33,7 +33,7 @@
 namespace rondo {
 namespace {
 
-// ---- the ways to have ranks ----
+// ---- how ranks are made: threads, launched processes, or this process ----
 
 void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
   if (IsOnGpu(flags.measure.memory)) options.device = CudaWhenUsed();
@@ -42,7 +42,7 @@ void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
   if (flags.device_turns_host_bytes) options.device_turns_host_bytes = *flags.device_turns_host_bytes;
 }
 
-// What the flight recorder holds, for --record-dir. A result is none the worse for it when that fails.
+// Writes what the flight recorder holds, for --record-dir. A failure to do so does not spoil the result.
 void LeaveRecords(const Communicator& communicator, const char* reason, bool say_where) {
   const Result<std::string> written = communicator.WriteRecords(reason);
   if (!written)
@@ -61,16 +61,16 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
   const auto report = [&](const Error& error, int exit_code) {
     return Complain("perf", fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
-  // Usage that only rank 0 finds wrong: the others are told what it is.
+  // For errors in usage that only rank 0 can find. The abort gives the message to the other ranks.
   const auto refuse = [&](const Error& error) {
     communicator.Abort(error.message());
     return Complain("perf", error.message(), kExitWrongUsage);
   };
-  // Of a measurement that came to no verdict. A baseline that has nothing to compare was the wrong one.
+  // For a measurement without a result. kInvalidArgument means an unsuitable baseline, so it counts as wrong usage.
   const auto report_measuring = [&](const Error& error) {
     return report(error, error.code() == ErrorCode::kInvalidArgument ? kExitWrongUsage : kExitFailed);
   };
-  // What has failed has left its records itself.
+  // A failed communicator has written its records itself.
   const auto leave_records = [&] {
     if (!flags.outputs.record_dir.empty() && !communicator.failure())
       LeaveRecords(communicator, "end", /*say_where=*/false);
@@ -99,14 +99,14 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
   return verdict->good() ? kExitDone : kExitFailed;
 }
 
-// What the peers of an interrupted rank are told.
+// The message that the peers of an interrupted rank get.
 std::string ReasonOf(int signal) { return signal == SIGINT ? "interrupted" : "asked to end by SIGTERM"; }
 
 int AsExitCode(const InterruptWatch& interrupts, int exit_code) {
   return interrupts.signal() != 0 ? 128 + interrupts.signal() : exit_code;
 }
 
-// All ranks as threads of this process.
+// Runs all ranks as threads of this process.
 int MeasureInProcess(const PerfFlags& flags) {
   const auto watch = InterruptWatch::Start();
   if (!watch) return Complain("perf", watch.error().ToString(), kExitFailed);
@@ -124,7 +124,7 @@ int MeasureInProcess(const PerfFlags& flags) {
                      .cores = cores});
   }
   std::vector<int> exit_codes(static_cast<std::size_t>(ranks), kExitFailed);
-  std::mutex mutex;  // guards which communicators there are
+  std::mutex mutex;  // guards `communicators`
   std::vector<std::unique_ptr<Communicator>> communicators(static_cast<std::size_t>(ranks));
   interrupts.OnInterrupt([&](int signal) {
     const std::lock_guard lock(mutex);
@@ -138,7 +138,7 @@ int MeasureInProcess(const PerfFlags& flags) {
   });
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
-  std::promise<bool> all_started;  // whether there is a thread for every rank: otherwise no rank begins
+  std::promise<bool> all_started;  // false if a thread could not be started: then no rank begins
   const std::shared_future<bool> begin = all_started.get_future().share();
   const auto measure = [&, begin](Rank rank) {
     if (!begin.get()) return;
@@ -162,7 +162,8 @@ int MeasureInProcess(const PerfFlags& flags) {
     {
       const std::lock_guard lock(mutex);
       communicators[static_cast<std::size_t>(rank)] = std::move(*created);
-      if (interrupts.signal() != 0) communicator.Abort(ReasonOf(interrupts.signal()));  // it came before this one
+      if (interrupts.signal() != 0)
+        communicator.Abort(ReasonOf(interrupts.signal()));  // interrupted before this communicator existed
     }
     exit_codes[static_cast<std::size_t>(rank)] = MeasureOnRank(communicator, *clock, flags);
   };
@@ -189,7 +190,7 @@ Path PathOf(const std::string& transport) {
                               : Path::kAuto;
 }
 
-// Which of the ports asked for is this rank's: ranks of one host take them in turn.
+// The RDMA port of this rank. Ranks of one host take the ports of --ib-dev in turn.
 std::string RdmaPortOf(const PerfFlags& flags, const Result<InitMethod>& method) {
   if (flags.rdma_ports.empty()) return "";
   std::optional<int> turn = flags.rank;
@@ -197,7 +198,7 @@ std::string RdmaPortOf(const PerfFlags& flags, const Result<InitMethod>& method)
   return flags.rdma_ports[static_cast<std::size_t>(turn.value_or(0)) % flags.rdma_ports.size()];
 }
 
-// This process is one rank of several.
+// Runs this process as one of several ranks.
 int MeasureAsRank(PerfFlags& flags) {
   const std::string url = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
   const auto method = ParseInitMethod(url, ProcessEnvironment);
@@ -207,7 +208,7 @@ int MeasureAsRank(PerfFlags& flags) {
         "which ranks? Give -N RANKS to start them here, or start this under a launcher; " + method.error().ToString(),
         kExitWrongUsage);
   }
-  if (method && !flags.launched) {  // -N says enough by having been asked for
+  if (method && !flags.launched) {  // with -N the user knows how the ranks were started
     InitMethod described = *method;
     if (flags.rank) described.rank = flags.rank;
     if (flags.world_size) described.world_size = flags.world_size;
@@ -217,7 +218,7 @@ int MeasureAsRank(PerfFlags& flags) {
   if (!watch) return Complain("perf", watch.error().ToString(), kExitFailed);
   InterruptWatch& interrupts = **watch;
   const SteadyClock clock;
-  // One rank warns for all: what it sees of networks and devices the others mostly see, too.
+  // Only one rank prints warnings: the others mostly see the same networks and devices.
   StderrWarnings warnings("perf");
   const std::optional<Rank> own_rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
   ConnectOptions options;
@@ -231,7 +232,7 @@ int MeasureAsRank(PerfFlags& flags) {
     options.addresses = {flags.rank_addresses.at(static_cast<std::size_t>(*method->rank))};
   options.interface = flags.interface;
   options.ports = flags.ports;
-  // Whoever launched us has put it into the environment, with the key.
+  // A launcher has set RONDO_TLS, and the key, in the environment.
   if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
   options.path = PathOf(flags.transport);
   options.rdma_port = RdmaPortOf(flags, method);
@@ -263,7 +264,7 @@ int MeasureOnLocalRanks(const PerfFlags& flags) {
   launch.program = "rondo perf";
   launch.tls = flags.tls;
   launch.ports = flags.ports;
-  launch.tag_output = false;  // rank 0 alone prints, and errors name their rank
+  launch.tag_output = false;  // only rank 0 prints, and errors name their rank
   launch.explained_exit_code = kExitFailed;
   const SteadyClock clock;
   const Result<int> code = Launch(launch, clock);

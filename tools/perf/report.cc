@@ -22,7 +22,7 @@ std::string CpuName() {
 
 std::string RootText(const PerfCase& of) { return of.has_root() ? fmt::format("{}", of.root) : "-"; }
 
-// Times and rates with about four significant digits in a narrow column.
+// Formats times and rates with about four significant digits for a narrow column.
 std::string Short(double value) {
   if (value >= 100'000) return fmt::format("{:.0f}", value);
   return value >= 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
@@ -42,11 +42,11 @@ std::string Expected(const PerfRow& row) {
   return (row.expected_measured ? "" : "~") + Short(row.expected_us);
 }
 
-// What reproducible mode takes: per row its time over that of the free choice.
+// The cost of reproducible mode: for each row, its time divided by the time of the free choice.
 std::string CostOfFolding(const std::vector<PerfRow>& rows) {
   std::vector<double> ratios;
   for (const PerfRow& folded : rows) {
-    if (!folded.of.reproducible || folded.of.algorithm) continue;  // free to choose, but for the order of operands
+    if (!folded.of.reproducible || folded.of.algorithm) continue;  // only rows whose algorithm the library chose
     const auto free = std::find_if(rows.begin(), rows.end(), [&](const PerfRow& row) {
       return !row.of.reproducible && !row.of.algorithm && row.of.collective == folded.of.collective &&
              row.of.bytes() == folded.of.bytes() && row.of.type == folded.of.type && row.of.op == folded.of.op &&

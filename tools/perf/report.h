@@ -1,5 +1,5 @@
-// What `rondo perf` prints: a table for people. Programs get JSON and CSV (rows_json.h), and there is a page with
-// charts (html.h).
+// The table that `rondo perf` prints for users. Programs get JSON and CSV (rows_json.h); html.h makes a page with
+// charts.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// The machine that measured, for whoever compares results later.
+// The machine of the measurement, for later comparisons.
 struct HostFacts {
   std::string name;
   std::string cpu;
@@ -23,8 +23,8 @@ struct HostFacts {
 };
 HostFacts ThisHost();
 
-// The table's head, one line per case with its out-of-place and in-place halves, and the lines at the end.
-// `predicted`: with a last column for what the profile promised.
+// The table: its head, a line per case with an out-of-place and an in-place half, and the lines at its end.
+// `predicted`: whether there is a last column for the profile's prediction.
 std::string TableHead(const std::string& title, bool predicted);
 std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place,
                       bool predicted);

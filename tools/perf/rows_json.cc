@@ -45,7 +45,7 @@ Json RowToJson(const PerfRow& row) {
               {"wrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}};
 }
 
-// What makes two rows comparable: everything but numbers measured.
+// The fields in which two rows must agree to be comparable: all that were not measured.
 using RowIdentity = std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string,
                                Rank, bool, bool, bool, bool, bool, bool, int, std::string>;
 
@@ -73,7 +73,7 @@ RowIdentity IdentityOf(const Json& row) {
   const auto rank = [&](const char* key) {
     return static_cast<int>(std::clamp<std::int64_t>(whole(key), INT32_MIN, INT32_MAX));
   };
-  const auto mode = [&](const char* key) { return row.value(key, false); };  // files of 0.1 have none
+  const auto mode = [&](const char* key) { return row.value(key, false); };  // files of version 0.1 lack these keys
   return {row.at("collective"),
           row.at("algorithm"),
           row.at("transport"),

@@ -1,4 +1,4 @@
-// The rows of `rondo perf` for programs: JSON, CSV, and the comparison with an earlier run's JSON.
+// The rows of `rondo perf` as JSON and CSV, and their comparison with the JSON of an earlier run.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 
 namespace rondo {
 
-// {"rondo": version, "host": {...}, "rows": [...]}: docs/MEASURING.md lists the keys.
+// {"rondo": version, "host": {...}, "rows": [...]}; docs/MEASURING.md lists the keys.
 std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host);
-// A head line and a line per row; the same fields as in JSON, nested ones joined by "_".
+// A header line and a line for each row, with the fields of the JSON. Names of nested fields are joined by "_".
 std::string ToCsv(const std::vector<PerfRow>& rows);
 
-// A regression against an earlier run.
+// A row that is slower than in an earlier run.
 struct Regression {
   PerfRow now;
   double was_us = 0;
 };
 struct BaselineReport {
-  std::size_t compared = 0;  // rows that the baseline has too
+  std::size_t compared = 0;  // rows that are in the baseline too
   std::vector<Regression> regressions;
 };
-// Compares medians with the rows of `baseline_json` (what ToJson gave) that are alike in everything but their times.
-// `max_regression`: 0.1 lets a row take 10% longer. kInvalidArgument: not such a JSON text.
+// Compares the median of each row with the row of `baseline_json` (a result of ToJson) that agrees in everything but
+// times. `max_regression`: 0.1 allows 10% more time. kInvalidArgument: the text is not such JSON.
 Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std::string_view baseline_json,
                                            double max_regression);
 

@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-// Rank 0's voice; the other ranks keep silent.
+// Prints and writes the results on rank 0. Does nothing on the other ranks.
 class Reporter {
  public:
   Reporter(const Communicator& communicator, const Clock& clock, const PerfOptions& options, const PerfOutputs& outputs,
@@ -68,7 +68,7 @@ class Reporter {
     if (!speaks_) return verdict;
     progress_.Clear();
     Print(TableFoot(rows));
-    // What was chosen and obtained: address, interface, congestion control.
+    // The paths that were chosen, with address, interface and congestion control.
     std::istringstream paths(communicator_.DescribePaths());
     for (std::string line; std::getline(paths, line);)
       Print((line.starts_with("rank ") ? "# Path to " : "# ") + line + "\n");
@@ -113,7 +113,7 @@ class Reporter {
   std::FILE* const table_;
   ProgressLine progress_;
   std::size_t done_ = 0;
-  std::string heading_;  // above the line last printed
+  std::string heading_;  // the heading above the line that was printed last
 };
 
 }  // namespace
@@ -138,7 +138,7 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
     reporter.Line(out_of_place, in_place);
   }
   auto verdict = reporter.Finish(rows);
-  // The others are done well: they are not to be told of this one's trouble with its files.
+  // The other ranks have succeeded. Close here, so that they get a goodbye and not an abort because of a file error.
   if (!verdict) static_cast<void>(communicator.Close());
   return verdict;
 }

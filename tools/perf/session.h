@@ -1,4 +1,4 @@
-// A whole measurement on one rank: every case in turn, and on rank 0 everything that is said about it.
+// A whole measurement on one rank: runs all cases, and reports the results on rank 0.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct PerfVerdict {
   bool good() const { return wrong == 0 && !regressed; }
 };
 
-// Measures `cases` (equal on all ranks); rank 0 prints and writes. An error: an operation failed, memory was missing,
-// or a file could not be written.
+// Measures `cases`, which must be equal on all ranks; rank 0 prints and writes the results. An error means that an
+// operation failed, memory ran out, or a file could not be written.
 Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, const PerfOptions& options,
                                const std::vector<PerfCase>& cases, const PerfOutputs& outputs);
 

@@ -1,5 +1,5 @@
-// Times of many iterations in bounded memory: all of the first million, then every second, every fourth and so on, with
-// the extremes and the number of all.
+// Times of many iterations in bounded memory. It keeps the first million times, then halves them and keeps every second
+// one, every fourth and so on. Minimum, maximum and count cover all times.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class TimeSamples {
   std::uint64_t count() const { return count_; }
   double min() const { return min_; }
   double max() const { return max_; }
-  // The time below which that part of them is, from 0 to 1. REQUIRES: there is one.
+  // The time below which that part (0 to 1) of the samples is. REQUIRES: at least one sample.
   double Quantile(double part) {
     std::sort(kept_.begin(), kept_.end());
     return kept_[static_cast<std::size_t>(std::lround(part * static_cast<double>(kept_.size() - 1)))];

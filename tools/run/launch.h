@@ -27,8 +27,8 @@
 // RONDO_RESTART: the number of this restart in the job.
 //
 // The launcher passes interrupts on to all ranks, and SIGUSR1 and SIGUSR2 too; at SIGUSR1 `rondo perf`
-// writes what its flight recorder holds. Whatever happens to the launcher, its ranks end with it.
-//
+// The launcher passes interrupts on to all ranks, and SIGUSR1 and SIGUSR2 too. At SIGUSR1 `rondo perf` writes what its
+// flight recorder holds. Whatever happens to the launcher, its ranks end with it.
 // On other hosts an agent starts the ranks (remote_host.h), by ssh. All hosts must answer within the timeout before any
 // rank is started. The ranks there have the environment that ssh gives them, our RONDO_ variables and the exported
 // variables. In RONDO_STORE they get the address by which their host sees the launcher's, unless master_address is
