@@ -20,7 +20,7 @@
 
 namespace {
 
-// The subcommand that the command line names, else the program itself.
+// The subcommand that the command line names, otherwise the program itself.
 const CLI::App& InUse(const CLI::App& app) {
   const std::vector<const CLI::App*> named = app.get_subcommands([](const CLI::App* sub) { return sub->parsed(); });
   return named.empty() ? app : *named.front();
@@ -45,7 +45,8 @@ int ReportUsage(const CLI::App& app, const std::vector<std::string>& arguments, 
   return rondo::kExitWrongUsage;
 }
 
-// `failed`: why stdout could not be written, as errno, or 0. Who has stopped reading (| head) need not be told.
+// `failed`: the errno of a failed write to stdout, or 0. EPIPE prints no message: its reader has stopped on purpose
+// (| head).
 int ReportOutput(int failed, int exit_code) {
   if (failed == 0) return exit_code;
   if (failed != EPIPE) rondo::PrintError("rondo: stdout cannot be written: {}\n", std::strerror(failed));
@@ -80,17 +81,17 @@ int rondo::RunCommandLine(int argc, char** argv) {
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   rondo::MarkCommand(app, arguments);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order that CLI11 expects
   try {
     app.parse(reversed);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    std::ostringstream text;              // not std::cout, whose writes do not wait for room
+    std::ostringstream text;              // not std::cout: its writes fail on a non-blocking descriptor without room
     exit_code = app.exit(wanted, text, text);
     std::fputs(text.str().c_str(), stdout);
   } catch (const CLI::ParseError& error) {
     return ReportUsage(app, arguments, error);
   } catch (const std::system_error& failed) {
-    if (std::ferror(stdout) != 0) return ReportOutput(failed.code().value(), exit_code);  // fmt's
+    if (std::ferror(stdout) != 0) return ReportOutput(failed.code().value(), exit_code);  // thrown by fmt::print
     rondo::PrintError("rondo: {}\n", failed.what());
     return rondo::kExitFailed;
   }

@@ -1,9 +1,9 @@
-// The command line of `rondo`: one program, a subcommand per job (common/commands.h).
+// The command line of `rondo`: one program with a subcommand per task (common/commands.h).
 #pragma once
 
 namespace rondo {
 
-// As main() is called; returns the exit code.
+// Takes the arguments of main() and returns the exit code.
 int RunCommandLine(int argc, char** argv);
 
 }  // namespace rondo

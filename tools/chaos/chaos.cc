@@ -1,4 +1,4 @@
-// rondo chaos: whole jobs on virtual time, with faults, from seeds.
+// rondo chaos: simulates whole jobs under faults, on virtual time. A seed determines a simulation, called a story.
 #include "simulation/chaos.h"
 
 #include <fmt/core.h>
@@ -33,12 +33,12 @@ struct ChaosFlags {
 
 constexpr std::int64_t kMostSeeds = 1'000'000'000;
 
-// Of the stories with one fault and no other, by its kind.
+// Sums over the stories that had one fault only, for one kind of fault.
 struct LoneSums {
-  std::uint64_t stories = 0, fired = 0;        // in so many of them it fired; what follows is of these
-  std::uint64_t times = 0;                     // it fired, in all
+  std::uint64_t stories = 0, fired = 0;  // `fired`: stories in which the fault fired; the fields below are about these
+  std::uint64_t times = 0;               // how often it fired in total
   std::map<std::string, std::uint64_t> ranks;  // survivors by outcome: "correct", or the error's name
-  Duration longest{};                          // from a fault to the last survivor's error
+  Duration longest{};                          // from a fault until the last survivor returned an error
 
   void Add(const simulation::LoneFault& lone) {
     ++stories;

@@ -1,4 +1,4 @@
-// Lists as people write them on a command line: "a,b".
+// Comma-separated lists on a command line: "a,b".
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// "a,b" as "a" and "b"; N commas part N + 1 items, which may be empty.
+// Splits "a,b" into "a" and "b". N commas give N + 1 items, which may be empty.
 std::vector<std::string> SplitAtCommas(std::string_view list);
 
 }  // namespace rondo

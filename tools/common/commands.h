@@ -1,5 +1,5 @@
-// The subcommands of `rondo`, a folder each. An Add function hangs its subcommand into the program; when the command
-// line names it, its callback does the job and leaves the exit code.
+// The subcommands of `rondo`, one folder each. An Add function adds its subcommand to the program. If the command line
+// names the subcommand, its callback runs it and sets the exit code.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ class App;
 
 namespace rondo {
 
-// The exit codes of every subcommand, for scripts to rely on. Two exceptions: rondo run gives the exit code of the rank
-// that failed first, and whoever is ended by another signal gives 128 + its number.
+// The exit codes of every subcommand, which scripts can rely on. Two exceptions: rondo run returns the exit code of the
+// rank that failed first, and a command that another signal ends returns 128 + its number.
 constexpr int kExitDone = 0;
-constexpr int kExitFailed = 1;  // the job: wrong results, a rank lost, a bar missed
+constexpr int kExitFailed = 1;  // the task failed: wrong results, a lost rank, a missed limit
 constexpr int kExitWrongUsage = 2;
 constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
-// `command_line`: all of it, with the program's name, by which a subcommand starts itself again as ranks.
+// `command_line`: the whole command line with the program's name, with which a subcommand starts its ranks.
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddRunAgentCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code);
@@ -30,8 +30,8 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
 void AddStoreCommand(CLI::App& app, int& exit_code);
 void AddTraceCommand(CLI::App& app, int& exit_code);
 
-// Puts the "--" in front of the command of `rondo run -N 2 CMD --flags-of-CMD`, so that its flags are not taken for
-// ours.
+// Inserts "--" before the command in `rondo run -N 2 CMD --flags-of-CMD`, so that rondo does not parse the flags of
+// CMD.
 void MarkCommand(const CLI::App& app, std::vector<std::string>& arguments);
 
 }  // namespace rondo

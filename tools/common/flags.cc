@@ -35,7 +35,7 @@ std::size_t EditDistance(std::string_view from, std::string_view to) {
 
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help) {
-  // The value is checked where it is taken: CLI11 puts the flag's name in front of what a validator returns.
+  // The validator takes the value, because CLI11 puts the flag's name in front of a validator's error.
   CLI::Option* option = app.add_option_function<std::string>(
       names, [](const std::string&) {}, help);
   option->type_name(type_name)->check(

@@ -1,5 +1,5 @@
-// Command-line options whose errors name the flag and what it wants. A thin layer over CLI11, so that the same kind of
-// value reads the same in every subcommand.
+// Command-line options whose errors name the flag and what was expected. A thin layer over CLI11 that gives the same
+// kind of value the same syntax in every subcommand.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<v
 // One of `choices`.
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
                        const std::vector<std::string>& choices, const std::string& help);
-// Text that `take` understands; what it returns, when not empty, is the error: "wants ...".
+// Text that `take` parses. `take` returns "" or the error: "wants ...".
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help);
 
@@ -43,7 +43,7 @@ CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take);
 // --ports FIRST-LAST.
 CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take);
 
-// "ring, tree": what anything with a Name() is called, for help and errors.
+// "ring, tree": the names of values that have a Name(), for help and errors.
 template <typename Values>
 std::string NamesOf(const Values& values) {
   std::string names;
@@ -51,7 +51,7 @@ std::string NamesOf(const Values& values) {
   return names;
 }
 
-// The flag of the subcommand in use that is closest to a mistyped one, with its dashes; "" when none is near.
+// The flag of the current subcommand that is most similar to a mistyped one, with its dashes; "" if none is similar.
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped);
 
 }  // namespace rondo

@@ -15,10 +15,10 @@ bool InheritsOrphans() {
   return ::getpid() == 1 || (::prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
 }
 
-// Of the worker only: whoever stopped it by the keyboard meant this process, too.
+// Called when the worker has stopped. Stops this process too: a stop from the keyboard was meant for both.
 void StopWith(pid_t worker, int signal) {
   if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
-  if (::getpid() != 1) ::raise(SIGSTOP);  // process 1 cannot be stopped, and nobody could continue the worker
+  if (::getpid() != 1) ::raise(SIGSTOP);  // process 1 cannot be stopped, and then nothing could continue the worker
   ::kill(worker, SIGCONT);
 }
 
@@ -27,7 +27,7 @@ void StopWith(pid_t worker, int signal) {
   ::_exit(exit_code);
 }
 
-// Reaps whatever has ended; ends this process when the worker has.
+// Reaps all children that have ended. Ends this process if the worker is among them.
 void Reap(pid_t worker, bool was_in_foreground) {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
@@ -45,12 +45,11 @@ void ServeAsInit() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  ::signal(SIGCHLD,
-           SIG_DFL);  // ignored, it would mean that the kernel reaps our children, and keeps what became of them
+  ::signal(SIGCHLD, SIG_DFL);  // if ignored, the kernel would reap our children and drop their exit status
   const bool in_foreground = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
   const pid_t init = ::getpid();
   const pid_t worker = ::fork();
-  if (worker <= 0) {  // where no process is to be had, this one works without
+  if (worker <= 0) {  // if fork fails, this process does the work itself
     if (worker == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != init) ::_exit(1);

@@ -1,15 +1,16 @@
-// The first process of a container (process 1 of its PID namespace) has duties that no other one has.
+// The duties of the first process of a container (process 1 of its PID namespace).
 #pragma once
 
 namespace rondo {
 
-// Where this is process 1, or was made a subreaper: processes whose parents have ended become its children, and it must
-// reap them, or they stay in the table as zombies. And signals of which it does not say what they do, do nothing. So it
-// starts a child that does the work, and stays to reap orphans and to hand signals on. Returns in the child, and
-// anywhere else at once; the first process ends with its child, and its exit code is the child's.
+// Makes a process that is process 1 or a subreaper do its duties. Processes whose parents have ended become its
+// children. It must reap them, otherwise they remain as zombies. Also, the kernel drops signals that process 1 does not
+// handle. So this function starts a child that does the work, and keeps the first process to reap orphans and forward
+// signals. It returns in the child. In any other process it returns at once. The first process ends with its child,
+// with the same exit code.
 //
-// The child has a process group of its own, which is in the foreground where this one was, so that a signal from the
-// keyboard comes to it once. REQUIRES: called while no other thread runs.
+// The child has a process group of its own. That group is in the foreground if the first process was, so that the
+// terminal's signals reach the child exactly once. REQUIRES: called while no other thread runs.
 void ServeAsInit();
 
 }  // namespace rondo

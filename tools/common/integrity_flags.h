@@ -1,4 +1,4 @@
-// --checksums and --compare-results: what a communicator does so that nobody goes on with damaged data.
+// --checksums and --compare-results: the checks by which a communicator detects damaged data.
 #pragma once
 
 #include "collectives/communicator.h"

@@ -63,7 +63,7 @@ void InterruptWatch::Watch() {
     const int ready = ::poll(fds.data(), fds.size(), timeout_ms);
     if (fds[1].revents != 0) return;
     if (ready < 0) continue;                        // EINTR
-    if (ready == 0) ::_exit(128 + signal_.load());  // patience is at an end
+    if (ready == 0) ::_exit(128 + signal_.load());  // `patience` is over
     signalfd_siginfo info;
     if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGUSR1 as events that a program can answer in its own time.
+// Delivers SIGINT, SIGTERM and SIGUSR1 to a program as callbacks.
 #pragma once
 
 #include <atomic>
@@ -13,23 +13,26 @@
 
 namespace rondo {
 
-// Takes these signals away from every thread that is started after it and waits for them on a thread of its own. While
-// nobody has said what to do, an interrupt (one of the first two) ends the process with code 128 + signal; so does a
-// second one, and so does the program's failure to end within `patience` of the first. SIGUSR1 asks for a report: it
-// ends nothing and may come any number of times. REQUIRES: made before any other thread; one per process.
+// Blocks these signals in the calling thread and in every thread that it starts later, and waits for them on a thread
+// of its own. SIGINT and SIGTERM are interrupts. The first interrupt calls the OnInterrupt callback, after which the
+// program must end within `patience`. The process ends with code 128 + signal if there is no callback, at a second
+// interrupt, or if `patience` is over. SIGUSR1 requests a report: it ends nothing and may arrive any number of times.
+// REQUIRES: made before any other thread; one per process.
 class InterruptWatch {
  public:
-  // kResource: a limit allows no thread.
+  // kResource: no thread or descriptor can be made.
   static Result<std::unique_ptr<InterruptWatch>> Start(Duration patience = std::chrono::seconds(3));
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Called with the signal, at most once, from the watch's thread. Null: nothing is to be told any more.
+  // Sets the callback for the first interrupt, which runs on the watch's thread at most once. Null: no callback. Does
+  // not return while the old callback runs.
   void OnInterrupt(std::function<void(int signal)> tell);
-  // Called from the watch's thread whenever SIGUSR1 comes. Null: nobody answers.
+  // Sets the callback for SIGUSR1, which runs on the watch's thread. Null: SIGUSR1 does nothing. Does not return while
+  // the old callback runs.
   void OnReport(std::function<void()> report);
-  // The signal that came, else 0.
+  // The interrupt that was received, otherwise 0.
   int signal() const { return signal_.load(std::memory_order_acquire); }
 
  private:
@@ -38,7 +41,7 @@ class InterruptWatch {
 
   const Duration patience_;
   Fd signals_;
-  Fd end_;  // an eventfd: the thread must end
+  Fd end_;  // an eventfd; written to end the thread
   std::atomic<int> signal_{0};
   std::mutex mutex_;
   std::function<void(int)> tell_;

@@ -5,7 +5,7 @@
 namespace rondo {
 namespace {
 
-// An object that grows copies its values, which takes stack for every level of nesting.
+// Limits the nesting, because the library copies nested values recursively.
 bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
   constexpr int kMaxDepth = 16;
   if (depth > kMaxDepth) ThrowUnfit("lists in lists, too deep");

@@ -1,9 +1,9 @@
-// How subcommands read JSON that they, or ranks of the same job, have written.
+// Helpers for reading JSON that subcommands, or other ranks of the job, have written.
 //
-// Every reader throws Json::exception, which says what is wrong: the text is no JSON, a key is missing, or a value is
-// of another type than expected. JsonReason gives its words for a message.
+// Every function throws Json::exception if the text is not JSON, a key is missing, or a value has another type than
+// expected. JsonReason extracts the reason from the exception.
 //
-// Thread rule: functions are pure.
+// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace rondo {
 
 using Json = nlohmann::ordered_json;
 
-// The text as a value; also throws where lists and objects are nested deeper than in any file of Rondo's.
+// Parses the text. Also throws if lists and objects are nested deeper than in any file that Rondo writes.
 Json ParseJson(std::string_view text);
 
-// The value under `key`. The library itself would cut off a fraction or a sign.
+// The whole number under `key`. The JSON library itself would drop a fraction or a sign.
 std::int64_t WholeNumberAt(const Json& object, const char* key);
-std::uint64_t CountAt(const Json& object, const char* key);  // a whole number from 0 on
+std::uint64_t CountAt(const Json& object, const char* key);  // a whole number that is not negative
 std::string TextAt(const Json& object, const char* key);
-// "": null, or no such key.
+// "" if the value is null or the key is missing.
 std::string TextOrNull(const Json& object, const char* key);
 
-// For what only the caller can know to be wrong.
+// Reports an error that only the caller can detect.
 [[noreturn]] void ThrowUnfit(const std::string& what);
 
-// What is wrong, without the name that the library puts in front.
+// The reason of the error, without the library's prefix.
 std::string JsonReason(const Json::exception& error);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// What commands say: words on stderr, and texts that are asked for on stdout or in a file.
+// The output of commands: messages on stderr, and results on stdout or in a file.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,21 +13,21 @@
 
 namespace rondo {
 
-// As fmt::print(stderr, ...), which throws where nobody reads any more (2>&1 | head): what else there is to do is done
-// all the same.
+// Like fmt::print(stderr, ...), but does not throw if stderr cannot be written (2>&1 | head), so that the command can
+// go on.
 template <typename... Args>
 void PrintError(fmt::format_string<Args...> text, Args&&... args) {
   const std::string words = fmt::format(text, std::forward<Args>(args)...);
   std::fwrite(words.data(), 1, words.size(), stderr);
 }
 
-// Says what is wrong, "rondo perf: text" for the command "perf", and returns the exit code.
+// Prints "rondo perf: text" for the command "perf", and returns `exit_code`.
 inline int Complain(std::string_view command, std::string_view text, int exit_code) {
   PrintError("rondo {}: {}\n", command, text);
   return exit_code;
 }
 
-// Puts the library's warnings on stderr, behind the command's name.
+// Prints the library's warnings to stderr, prefixed by the command's name.
 class StderrWarnings final : public Logger {
  public:
   explicit StderrWarnings(std::string command) : command_(std::move(command)) {}
@@ -39,10 +39,10 @@ class StderrWarnings final : public Logger {
   const std::string command_;
 };
 
-// Writes `text` to the file that `flag` names, "-" for stdout. kResource.
+// Writes `text` to the file at `path`; "-" means stdout. `flag` is named in errors. kResource: it cannot be written.
 Status WriteOutput(const char* flag, const std::string& path, const std::string& text);
 
-// Whether all that was written to stdout has come through: 0, else why not, as errno.
+// Flushes stdout. Returns 0 if everything that was written to it has succeeded, otherwise an errno.
 int FlushStdout();
 
 }  // namespace rondo

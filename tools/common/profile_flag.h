@@ -1,4 +1,4 @@
-// --profile FILE, or variable RONDO_PROFILE: what the library chooses algorithms by.
+// --profile FILE, or variable RONDO_PROFILE: the profile by which the library chooses algorithms.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace rondo {
 // The file is read when the flag is parsed.
 CLI::Option* AddProfile(CLI::App& app, std::shared_ptr<const Profile>& profile);
 
-// Where no flag gave one, reads that of the variable; leaves `profile` null where there is none either.
+// If no flag has set `profile`, reads the file of the variable. Leaves `profile` null if the variable is not set.
 // kInvalidArgument names the variable and the file.
 Status TakeProfileOfEnvironment(std::shared_ptr<const Profile>& profile);
 

@@ -1,4 +1,4 @@
-// A progress bar on a terminal; nothing elsewhere.
+// A progress bar, shown only if stderr is a terminal.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@ namespace rondo {
 
 class ProgressLine {
  public:
-  // On stderr if that is a terminal. REQUIRES: clock outlives it.
+  // REQUIRES: clock outlives this object.
   ProgressLine(const Clock& clock, std::size_t total);
   ~ProgressLine() { Clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // `done` of the total are done and `label` is next. Draws at most a few times a second.
+  // Shows that `done` of the total are done and `label` is next. Redraws at most ten times a second.
   void Update(std::size_t done, std::string_view label);
-  // Takes the bar away, so that other text can be printed.
+  // Removes the bar, so that other text can be printed.
   void Clear();
 
  private:

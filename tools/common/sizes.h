@@ -1,4 +1,4 @@
-// Sizes as people write them.
+// Sizes in bytes with units, for users.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// "64", "4K", "1.5M", "2GiB": powers of 1024; a fraction must come out as whole bytes. kInvalidArgument says what is
-// wanted.
+// Parses "64", "4K", "1.5M", "2GiB". Units are powers of 1024, and a fraction must result in whole bytes.
+// kInvalidArgument: the message says what was expected.
 Result<std::uint64_t> ParseSize(std::string_view text);
 
 // "64 B", "4 KiB", "1.5 MiB": three significant digits.

@@ -13,7 +13,8 @@
 namespace rondo {
 namespace {
 
-// Of a C stream: fopencookie gives it the descriptor as its cookie. Takes all of it; less only after an error.
+// The write function of a C stream; its cookie is the descriptor. Waits until all bytes are written, or an error
+// occurs.
 ssize_t WriteWhole(void* cookie, const char* bytes, std::size_t size) {
   const int fd = static_cast<int>(reinterpret_cast<std::intptr_t>(cookie));
   std::size_t done = 0;
@@ -42,8 +43,8 @@ std::FILE* Waiting(int fd, std::FILE* otherwise) {
 void OpenStandardStreams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) != -1) continue;
-    // A new descriptor gets the lowest number that is free, which is this one. The wrong way round, so that it is of no
-    // use; where there is no /dev, a descriptor that only names a folder is of as little.
+    // open returns the lowest free number, which is this one. Open it for the wrong direction, so that its use fails.
+    // Without /dev, a descriptor made with O_PATH fails as well.
     if (::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) [[maybe_unused]]
       const int taken = ::open("/", O_PATH);
   }

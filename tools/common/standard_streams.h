@@ -1,17 +1,16 @@
-// Descriptors 0, 1 and 2 of a program, as whoever started it may have left them: closed, or such that writes do not
-// wait.
+// Repairs descriptors 0, 1 and 2 for the case that the parent process has closed them or made them non-blocking.
 #pragma once
 
 namespace rondo {
 
-// Opens those of descriptors 0 to 2 that are closed, so that no socket, pipe or file of ours gets their number: what is
-// meant for people would get among its bytes. They stay of no use: reading or writing there fails with EBADF, as it did
-// before. REQUIRES: called before anything else is opened.
+// Opens those of descriptors 0 to 2 that are closed, so that no socket, pipe or file gets their number: otherwise
+// output for the user would be written into it. Reading and writing them still fails with EBADF. REQUIRES: called
+// before anything else is opened.
 void OpenStandardStreams();
 
-// Makes what is written to the C streams stdout and stderr wait for room where the descriptor itself does not
-// (O_NONBLOCK, which whoever shares the pipe or terminal may set at any time): by themselves they would drop what does
-// not fit. The descriptors stay as they are. REQUIRES: called while no other thread runs, before anything is written.
+// Makes the C streams stdout and stderr wait for room if the descriptor has O_NONBLOCK, which any process that shares
+// the pipe or terminal may set at any time. By themselves the C streams would drop what does not fit. The descriptors
+// are not changed. REQUIRES: called while no other thread runs, before anything is written.
 void MakeStandardStreamsWait();
 
 // Whether a write to this descriptor fails instead of waiting for room.

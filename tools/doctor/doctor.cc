@@ -1,4 +1,4 @@
-// rondo doctor: looks this host over for what usually goes wrong with a job.
+// rondo doctor: examines this host for common causes of failed or slow jobs.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -51,14 +51,14 @@ std::map<std::string, std::string> OwnEnvironment() {
   return variables;
 }
 
-// A driver that nothing keeps awake takes seconds to find eight GPUs.
+// The driver's timeout, in multiples of --timeout: without persistence mode, it takes seconds to initialise eight GPUs.
 constexpr int kDriverTimeouts = 10;
 
 ExaminedHost Examine(const NetworkQuestions& questions) {
   const HostFiles files;
   const SteadyClock clock;
   ExaminedHost facts;
-  // First: they fork, and looking names up may leave a thread behind.
+  // First the functions that fork: a name lookup may leave a thread behind.
   AskGpuDriver(clock, kDriverTimeouts * questions.timeout, facts.gpu);
   ReadMemory(files, facts.memory);
   AskMemory(facts.memory);

@@ -1,4 +1,4 @@
-// rondo doctor on environment variables that change what happens without a word; and the order of all sections.
+// rondo doctor: checks environment variables that silently change a job's behaviour; and the order of all sections.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct OwnVariable {
   bool secret = false;
 };
 
-// What Rondo and its tools read.
+// The variables that Rondo and its tools read.
 constexpr std::array<OwnVariable, 27> kOwn{{
     {"RONDO_ADDRESSES", "of rondo_torch: local addresses to use"},
     {"RONDO_BLOCKING_WAIT", "of rondo_torch: whether wait() on a GPU's work waits in the host"},
@@ -75,7 +75,7 @@ void JudgeOwn(const EnvironmentFacts& facts, std::vector<Finding>& findings) {
   }
 }
 
-// Gloo takes exact names, NCCL beginnings of names, with "^" and "=".
+// GLOO_SOCKET_IFNAME has exact names. NCCL_SOCKET_IFNAME has prefixes of names, and knows "^" and "=".
 void JudgeNeighbours(const EnvironmentFacts& facts, const NetworkFacts& network, std::vector<Finding>& findings) {
   const std::string ours = "Rondo does not read it: --interface says it to Rondo";
   if (const auto gloo = facts.variables.find("GLOO_SOCKET_IFNAME"); gloo != facts.variables.end()) {

@@ -1,7 +1,7 @@
-// What `rondo doctor` has found out about this host: plain values, so that a test can make any host up. probe.h
+// The facts about this host that `rondo doctor` collects: plain values, so that a test can describe any host. probe.h
 // fills them in, findings.h judges them.
 //
-// Where the system does not say, a number is absent and a text is empty.
+// If the system does not provide a fact, its number is absent (or 0 if it cannot be absent), and its text is empty.
 #pragma once
 
 #include <cstddef>
@@ -30,27 +30,28 @@ struct InterfaceFacts {
 struct NameFacts {
   std::string name;
   std::vector<IpAddress> addresses;
-  std::string error;  // why it has none
+  std::string error;  // why the name has no address
 };
 
 // One attempt at a TCP connection.
 struct Attempt {
-  // The best first. kUntried: not even a socket for it could be had.
+  // The best outcome first. kUntried: no socket could be made for the attempt.
   enum class Outcome : std::uint8_t { kReached, kRefused, kTimedOut, kFailed, kUntried };
 
   tcp::LocalAddress from;
   Outcome outcome = Outcome::kFailed;
-  std::string words;  // of kFailed and kUntried: what the system said
+  std::string words;  // for kFailed and kUntried: the system's message
 };
 
 struct PeerFacts {
-  std::string name;                // as it was given: "node2:29500"
-  std::string error;               // why nothing could be tried
-  std::vector<std::string> tried;  // numeric addresses of it
-  std::vector<Attempt> attempts;   // the best of each local address
+  std::string name;                // as the user gave it: "node2:29500"
+  std::string error;               // why no attempt was possible
+  std::vector<std::string> tried;  // the numeric addresses of the peer
+  std::vector<Attempt> attempts;   // the best attempt from each local address
 };
 
-// What leaves from one address for its own subnet, by another interface: two interfaces there, and one routing table.
+// Packets from one address to its own subnet leave by another interface: two interfaces are in one subnet and share a
+// routing table.
 struct Detour {
   tcp::LocalAddress from;
   std::string by;
@@ -61,17 +62,17 @@ struct NetworkFacts {
   std::string addresses_error;
   std::map<std::string, InterfaceFacts> interfaces;
   NameFacts host;
-  std::vector<Attempt> self;  // from each address to a port of its own
+  std::vector<Attempt> self;  // from each address to a listening port of the same address
   std::vector<PeerFacts> peers;
   std::vector<Detour> detours;
-  std::vector<std::string> dropping_chains;  // that drop or reject what no rule of theirs takes: "nft ip filter INPUT"
-  std::string rules_unseen;                  // why there may be packet filters that are not known
-  std::string port_range;                    // of ports that the kernel gives out: "32768 to 60999"
+  std::vector<std::string> dropping_chains;  // "nft ip filter INPUT": chains that drop or reject packets by default
+  std::string rules_unseen;                  // why the rules of the packet filter are not known
+  std::string port_range;                    // of ephemeral ports: "32768 to 60999"
 
   std::optional<std::uint64_t> listen_backlog_most;  // net.core.somaxconn
   std::optional<std::uint64_t> send_buffer_most, receive_buffer_most;
-  std::string congestion_control;        // of a new socket
-  std::string local_congestion_control;  // of one that has asked for what Rondo prefers within a host
+  std::string congestion_control;        // the default of a new socket
+  std::string local_congestion_control;  // what a socket gets that asks for Rondo's choice within a host
 };
 
 // ---- RDMA and GPUs ----
@@ -91,30 +92,30 @@ struct RdmaPort {
   std::string rate;            // "100 Gb/sec (4X EDR)"
   bool ethernet = false;
   std::vector<RdmaGid> gids;
-  int mtu_bytes = 0, most_mtu_bytes = 0;  // as verbs say
+  int mtu_bytes = 0, most_mtu_bytes = 0;  // as reported by libibverbs
 };
 
 struct DeviceNode {
   std::string path;
   bool exists = false;
-  bool usable = false;  // by this user, to read and write
+  bool usable = false;  // this user may read and write it
 };
 
 struct RdmaFacts {
   std::vector<RdmaPort> ports;
   std::vector<DeviceNode> nodes;
-  std::string verbs_error;                    // why libibverbs is of no use
-  std::string chosen;                         // which port Rondo would take, and why, and which ones stand by
-  std::string chosen_error;                   // or why none
+  std::string verbs_error;                    // why libibverbs cannot be used
+  std::string chosen;                         // the port that Rondo would use, with the reason and its standby ports
+  std::string chosen_error;                   // why Rondo can use no port
   std::optional<std::uint64_t> memlock_most;  // absent: no limit
   bool memlock_exempt = false;                // CAP_IPC_LOCK
 };
 
 struct GpuFacts {
-  int nvidia_gpus = 0;          // of this host, or of this container
-  ib::DeviceMemoryFacts reach;  // by which ways adapters could reach their memory
-  bool open_driver = false;     // which hands memory out as dma-buf
-  bool built_with_cuda = true;  // this program
+  int nvidia_gpus = 0;          // of this host or container
+  ib::DeviceMemoryFacts reach;  // the ways by which RDMA adapters could access GPU memory
+  bool open_driver = false;     // the open kernel modules, which export memory as dma-buf
+  bool built_with_cuda = true;  // whether this program is
   Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked");
 };
 
@@ -124,34 +125,34 @@ struct MemoryFacts {
   bool dev_shm = false;
   std::string dev_shm_type;  // "tmpfs"
   std::uint64_t dev_shm_bytes = 0, dev_shm_free_bytes = 0;
-  shm::Room room;                                // that ranks may share now
-  std::string host_error;                        // why this host has no id, so that ranks share nothing
+  shm::Room room;                                // memory that ranks can share now
+  std::string host_error;                        // why the host has no id; without one, ranks share no memory
   std::optional<std::uint64_t> file_bytes_most;  // RLIMIT_FSIZE; absent: no limit
-  std::string memfd_error;                       // why there is no anonymous shared memory
-  std::string read_error;                        // why a process cannot read its sibling's memory
-  std::optional<std::uint64_t> ptrace_scope;     // of Yama
+  std::string memfd_error;                       // why no anonymous shared memory can be made
+  std::string read_error;                        // why a process cannot read the memory of a sibling
+  std::optional<std::uint64_t> ptrace_scope;     // the setting of Yama
 };
 
 struct LimitFacts {
   std::optional<std::uint64_t> files, files_hard;  // absent: no limit
-  std::optional<std::uint64_t> processes;          // of this user, threads included
-  std::optional<std::uint64_t> group_tasks_left;   // that the control group still allows
+  std::optional<std::uint64_t> processes;          // limit for this user, including threads
+  std::optional<std::uint64_t> group_tasks_left;   // tasks that the cgroup still allows
 };
 
 struct CpuFacts {
   int online = 0;
-  int usable = 0;       // what affinity leaves
-  double quota = 0;     // cores' worth of time that the control group allows; 0: all
+  int usable = 0;       // cores in this process's affinity mask
+  double quota = 0;     // CPU time that the cgroup allows, in cores; 0: no limit
   int powersaving = 0;  // cores whose governor is "powersave"
   std::string clock_source;
-  double clock_ns = 0;  // what a look at the clock costs
+  double clock_ns = 0;  // time to read the clock once
   std::optional<bool> clock_synced;
 };
 
 struct EnvironmentFacts {
-  std::vector<std::string> missing;  // of /proc and /sys, those that are not mounted
+  std::vector<std::string> missing;  // which of /proc and /sys are not mounted
   std::map<std::string, std::string> variables;
-  std::optional<NameFacts> master;  // of MASTER_ADDR
+  std::optional<NameFacts> master;  // the name in MASTER_ADDR
 };
 
 struct ExaminedHost {

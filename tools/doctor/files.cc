@@ -25,7 +25,7 @@ std::optional<std::string> HostFiles::Text(const std::string& path) const {
   char part[4096];
   ssize_t got;
   while ((got = read(file.get(), part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(got));
-  // Many a file of /sys opens, and then gives an error instead of a value.
+  // Many files of /sys can be opened, but reading them fails.
   if (got < 0) return std::nullopt;
   return text;
 }

@@ -1,4 +1,4 @@
-// What the kernel tells in files (/proc, /sys, /dev), below a root that a test puts its own tree at.
+// Reads the files of the kernel (/proc, /sys, /dev). A test can set a root folder that contains its own tree.
 //
 // Thread rule: a value; any thread.
 #pragma once
@@ -18,17 +18,17 @@ class HostFiles {
   // Paths begin with "/".
   std::string Path(const std::string& path) const { return root_ + path; }
   bool Exists(const std::string& path) const;
-  // The whole text; absent: it cannot be read.
+  // The whole text; absent if the file cannot be read.
   std::optional<std::string> Text(const std::string& path) const;
-  // Its first line, "" where it cannot be read.
+  // The first line; "" if the file cannot be read.
   std::string Line(const std::string& path) const;
-  // Its first word; absent: that is no number from 0 on ("max", "-1").
+  // The first word as a number; absent if it is not a number from 0 on ("max", "-1").
   std::optional<std::uint64_t> Number(const std::string& path) const;
   // The names in a folder, sorted.
   std::vector<std::string> List(const std::string& path) const;
 
-  // The folders of this process's control group that have a word in `controller`, its own first, then those around it;
-  // of version 2 and version 1 alike.
+  // The folders of this process's cgroup that have the controller, its own first, then its ancestors. Handles cgroup
+  // version 1 and 2.
   std::vector<std::string> GroupFolders(const std::string& controller) const;
 
  private:

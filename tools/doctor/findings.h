@@ -1,4 +1,4 @@
-// What the facts about this host mean for a job: pure functions from facts.h to findings, each with its remedy.
+// Judges the facts about this host: pure functions from facts.h to findings, with a remedy for each problem.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace rondo {
 
 enum class Level : std::uint8_t {
   kOk,
-  // The job runs, but slower than it could, or not on GPUs, or others (torchrun, NCCL, Gloo) stumble over it.
+  // The job runs, but more slowly than possible, or not on GPUs; or other programs (torchrun, NCCL, Gloo) have a
+  // problem.
   kWarn,
-  kBad,  // the job that was asked about fails
+  kBad,  // the planned job fails
 };
 std::string_view Name(Level level);  // "ok", "warn", "bad"
 
@@ -22,15 +23,15 @@ struct Finding {
   Level level = Level::kOk;
   std::string subject;
   std::string what;
-  std::string remedy = {};  // what to do about it; of a kOk empty
+  std::string remedy = {};  // what the user can do about it; empty for kOk
 };
 
-// The job that this host is looked at for.
+// The job for which this host is examined.
 struct PlannedJob {
   enum class Path : std::uint8_t { kAuto, kTcp, kShm, kIb };
 
   int local_ranks = 1;
-  bool ranks_given = false;  // by who asks; else there are as many as cores
+  bool ranks_given = false;  // by the user; otherwise there is one rank per core
   Path path = Path::kAuto;
 };
 
@@ -44,7 +45,7 @@ std::vector<Finding> JudgeLimits(const LimitFacts& facts, const PlannedJob& job)
 std::vector<Finding> JudgeCpus(const CpuFacts& facts, const PlannedJob& job);
 std::vector<Finding> JudgeEnvironment(const EnvironmentFacts& facts, const NetworkFacts& network);
 
-// What belongs together, in the order in which it is printed. A section without findings is left out.
+// Related findings, in the order in which they are printed. Judge leaves out sections without findings.
 struct Section {
   std::string title;
   std::vector<Finding> findings;

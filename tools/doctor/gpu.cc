@@ -1,4 +1,4 @@
-// rondo doctor on GPUs: what the driver lets ranks do with them, and whether adapters reach their memory.
+// rondo doctor: judges how ranks can use GPUs, and whether RDMA adapters can access GPU memory.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::size_t Usable(const GpuSurvey& survey) {
                                                 [](const SurveyedGpu& gpu) { return gpu.access != Access::kNobody; }));
 }
 
-// Whether ranks have to share GPUs, as far as can be told: how many ranks there will be has been said, and no GPU of
-// the host is hidden from this process, so that other ranks might see others.
+// Whether ranks will have to share GPUs. This is known only if the user has given the number of ranks and this process
+// sees all GPUs of the host; otherwise other ranks may see other GPUs.
 bool WillShare(const GpuFacts& facts, const PlannedJob& job) {
   const bool sees_all = static_cast<std::size_t>(facts.nvidia_gpus) <= facts.survey->gpus.size();
   return job.ranks_given && sees_all && static_cast<std::size_t>(job.local_ranks) > Usable(*facts.survey);
@@ -34,7 +34,7 @@ std::string WhoShares(const GpuFacts& facts, const PlannedJob& job) {
                      Count(Usable(*facts.survey), "GPU"));
 }
 
-// The GPUs whose compute mode keeps ranks out.
+// Finds GPUs whose compute mode keeps ranks from using them.
 std::vector<Finding> JudgeAccess(const GpuFacts& facts, const PlannedJob& job) {
   std::vector<Finding> findings;
   for (const SurveyedGpu& gpu : facts.survey->gpus) {
@@ -42,7 +42,7 @@ std::vector<Finding> JudgeAccess(const GpuFacts& facts, const PlannedJob& job) {
     if (gpu.access == Access::kNobody)
       findings.push_back({Level::kWarn, gpu.name, "its compute mode lets no process use it",
                           open + ", or leave it out of CUDA_VISIBLE_DEVICES"});
-    // MPS is the one process, whose clients may be many.
+    // MPS counts as one process and can have many clients.
     if (gpu.access == Access::kOneProcess && gpu.mps == false && WillShare(facts, job))
       findings.push_back(
           {Level::kWarn, gpu.name,
@@ -113,7 +113,7 @@ Finding JudgeReach(const GpuFacts& gpu) {
 }  // namespace
 
 std::vector<Finding> JudgeGpu(const GpuFacts& gpu, const RdmaFacts& rdma, const PlannedJob& job) {
-  // No driver, or none that finds a GPU, is no news on a host that has none.
+  // On a host without GPUs a missing driver is no finding.
   if (gpu.nvidia_gpus == 0 && !gpu.survey && gpu.survey.error().code() == ErrorCode::kUnsupported) return {};
   std::vector<Finding> findings = JudgeDriver(gpu, job);
   if (!rdma.ports.empty()) findings.push_back(JudgeReach(gpu));

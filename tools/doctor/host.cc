@@ -1,4 +1,4 @@
-// rondo doctor on the host itself: memory, limits, cores and clock.
+// rondo doctor: judges memory, limits, cores and clock of the host.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
-// Of a rank: what a program has open anyway, and per peer a control connection, lanes over TCP and in memory, and what
-// rank 0 of the shared segment holds of each. Of 8 ranks of `rondo perf` that share memory and all talk to all, one
-// has 50.
+// Descriptors of a rank: those of the program itself; and for each peer a control connection, lanes over TCP and shared
+// memory, and what rank 0 keeps open for each rank of the shared segment. Measured: with 8 ranks of `rondo perf` that
+// share memory and all exchange data, each rank has 50.
 constexpr std::uint64_t kFilesOfRank = 32, kFilesPerPeer = 8;
-// The program's, the control thread's, and two for the program to have.
+// Tasks of a rank: the program's thread, the control thread, and two more for the program.
 constexpr std::uint64_t kTasksOfRank = 4;
 
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB); }
 
 struct SharedNeed {
-  std::uint64_t segment_bytes = 0;  // always
-  std::uint64_t lane_bytes = 0;     // of all pairs of ranks, if each uses its lane
+  std::uint64_t segment_bytes = 0;  // always needed
+  std::uint64_t lane_bytes = 0;     // for the lanes between all pairs of ranks
 };
 
 SharedNeed NeedOf(int ranks) {
@@ -56,7 +56,7 @@ Finding JudgeDevShm(const MemoryFacts& facts) {
 
 std::vector<Finding> JudgeMemory(const MemoryFacts& facts, const PlannedJob& job) {
   if (job.path == PlannedJob::Path::kTcp) return {};
-  // TCP serves instead, unless memory is what was asked for.
+  // If shared memory fails, TCP replaces it, unless the user asked for shared memory.
   const Level trouble = job.path == PlannedJob::Path::kShm ? Level::kBad : Level::kWarn;
   std::vector<Finding> findings;
   const SharedNeed need = NeedOf(job.local_ranks);
@@ -164,7 +164,7 @@ std::vector<Finding> JudgeCpus(const CpuFacts& facts, const PlannedJob& job) {
     findings.push_back({Level::kWarn, "frequency",
                         fmt::format("the governor of {} cores is powersave", facts.powersaving),
                         "cpupower frequency-set -g performance"});
-  // Through the kernel it costs ten times that and more; a rank that waits looks at the clock all the time.
+  // A clock that needs a system call is at least ten times as slow, and waiting ranks read the clock all the time.
   constexpr double kSlowClockNs = 200;
   const std::string source = facts.clock_source.empty() ? "unknown source" : facts.clock_source;
   if (facts.clock_ns > kSlowClockNs)

@@ -1,4 +1,4 @@
-// rondo doctor on the network: addresses, names, what reaches what, and what the kernel allows TCP.
+// rondo doctor: judges addresses, names, reachability, and the kernel's limits for TCP.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,7 +37,7 @@ std::string DescribeAddress(const NetworkFacts& facts, const tcp::LocalAddress& 
   return text;
 }
 
-// Ranks elsewhere can be expected to use it.
+// Whether ranks on other hosts can be expected to reach this address.
 bool IsCandidate(const tcp::LocalAddress& address) { return Classify(address) == AddressClass::kGlobal; }
 
 Finding JudgeCandidates(const std::vector<tcp::LocalAddress>& candidates, const std::vector<tcp::LocalAddress>& all) {
@@ -51,7 +51,7 @@ Finding JudgeCandidates(const std::vector<tcp::LocalAddress>& candidates, const 
           "a job on this host alone needs none"};
 }
 
-// Where hosts share several networks a job takes one of them.
+// If the hosts share several networks, a job uses one of them. Reports which one.
 void JudgeNetworks(const std::vector<tcp::LocalAddress>& candidates, std::vector<Finding>& findings) {
   std::vector<tcp::Candidate> published;
   for (const tcp::LocalAddress& address : candidates)
@@ -121,7 +121,7 @@ std::string From(const Attempt& attempt) {
   return fmt::format("{} ({})", attempt.from.ip.ToString(), attempt.from.interface);
 }
 
-// The addresses of the attempts with that outcome.
+// A list of the attempts with that outcome, by local address.
 std::string ListOf(const std::vector<Attempt>& attempts, Attempt::Outcome outcome) {
   std::vector<std::string> texts;
   for (const Attempt& attempt : attempts)
@@ -150,7 +150,7 @@ Finding JudgePeer(const PeerFacts& peer) {
   };
   using Outcome = Attempt::Outcome;
   const bool reached = has(Outcome::kReached);
-  // A refusal comes from the peer, so the way to it is open.
+  // A refusal is sent by the peer, so packets reach it.
   const Outcome best = reached ? Outcome::kReached : Outcome::kRefused;
   if (!has(best))
     return {Level::kBad, subject, fmt::format("unreachable at {}: {}", to, ListOfRest(peer.attempts, best)),
@@ -177,7 +177,7 @@ std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts) {
     findings.push_back({Level::kBad, "addresses", facts.addresses_error, "without them no transport starts"});
     return findings;
   }
-  // Rondo's own order, and Rondo's own words for it.
+  // The order of addresses and its description are those that Rondo itself uses.
   const auto order = tcp::ChooseAddresses(facts.addresses, {}, "");
   const std::vector<tcp::LocalAddress> all = order ? *order : std::vector<tcp::LocalAddress>();
   std::vector<tcp::LocalAddress> candidates;
@@ -217,7 +217,7 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
                           "after its interface came up (ip addr)"});
       continue;
     }
-    // Nobody is sent to the others first.
+    // Peers do not try the other addresses first, so a failure there is only a warning.
     const bool needed = IsCandidate(attempt.from) || attempt.from.ip.IsLoopback();
     findings.push_back({needed ? Level::kBad : Level::kWarn, attempt.from.ip.ToString(),
                         fmt::format("this host cannot connect to a port of its own there: {}", Words(attempt)),
@@ -261,7 +261,7 @@ std::vector<Finding> JudgeTcp(const NetworkFacts& facts) {
                                     "second for their next try",
                                     *facts.listen_backlog_most, backlog),
                         "sysctl -w net.core.somaxconn=4096"});
-  // What must be under way to fill a path: its speed times half a millisecond, as within a data centre.
+  // The buffer that fills a path is its speed times its round-trip time, here half a millisecond as in a data centre.
   std::uint64_t fastest_mbps = 0;
   for (const tcp::LocalAddress& address : facts.addresses)
     if (const auto* const interface = FactsOf(facts, address.interface); interface && IsCandidate(address))

@@ -1,4 +1,4 @@
-// What the host itself tells: memory, limits, cores and clock.
+// Collects facts about the host itself: memory, limits, cores and clock.
 #include "tools/doctor/probe.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ std::optional<std::uint64_t> SoftLimit(int resource) {
   return limit.rlim_cur;
 }
 
-// What a control group and those around it still allow: the least of most - used.
+// What a cgroup and its ancestors still allow: the minimum of limit - usage.
 std::optional<std::uint64_t> GroupLeft(const HostFiles& files, const std::string& controller) {
   std::optional<std::uint64_t> left;
   for (const std::string& folder : files.GroupFolders(controller)) {
@@ -65,8 +65,8 @@ double QuotaOf(const HostFiles& files) {
   return least;
 }
 
-// Two children as ranks are: siblings. One holds a word that the other reads, and the kernel decides as it will for
-// ranks. "" if it may; else why not.
+// Whether a process can read the memory of its sibling. Ranks are siblings too, so the kernel decides for two children
+// of this process as it will for ranks. Returns "" if it can, otherwise why not.
 std::string WhySiblingsCannotRead() {
   int hold[2];
   if (pipe2(hold, O_CLOEXEC) != 0) return "";
@@ -78,7 +78,7 @@ std::string WhySiblingsCannotRead() {
     holding.Close();
     word = kWord;
     char end;
-    [[maybe_unused]] const ssize_t none = read(held.get(), &end, 1);  // until the parent lets go, or dies
+    [[maybe_unused]] const ssize_t none = read(held.get(), &end, 1);  // blocks until the parent closes its end or dies
     _exit(0);
   }
   if (holder < 0) return "";
@@ -120,7 +120,8 @@ void ReadMemory(const HostFiles& files, MemoryFacts& facts) {
   for (std::string line; std::getline(mounts, line);) {  // tmpfs /dev/shm tmpfs rw,... 0 0
     std::istringstream words(line);
     std::string device, at, type;
-    if (words >> device >> at >> type && at == "/dev/shm") facts.dev_shm_type = type;  // the last one lies on top
+    if (words >> device >> at >> type && at == "/dev/shm")
+      facts.dev_shm_type = type;  // the last mount hides those before it
   }
   facts.room = shm::MemoryLeft(files.Path(""));
   if (const auto host = FindHostId(files.Path("")); !host) facts.host_error = host.error().message();
@@ -146,7 +147,7 @@ void AskLimits(LimitFacts& facts) {
     if (limit.rlim_cur != RLIM_INFINITY) facts.files = limit.rlim_cur;
     if (limit.rlim_max != RLIM_INFINITY) facts.files_hard = limit.rlim_max;
   }
-  // The kernel does not hold root to it.
+  // The limit does not apply to root.
   if (geteuid() != 0) facts.processes = SoftLimit(RLIMIT_NPROC);
 }
 
@@ -161,7 +162,7 @@ void ReadCpus(const HostFiles& files, CpuFacts& facts) {
 
 void AskCpus(CpuFacts& facts) {
   facts.usable = CountCpus({UsableCpus()});
-  // The least of some rounds: what a look costs when nothing else takes the core.
+  // The minimum over several rounds: the cost when no other task takes the core.
   constexpr int kRounds = 10, kLooks = 1000;
   const SteadyClock clock;
   for (int round = 0; round < kRounds; ++round) {

@@ -1,8 +1,8 @@
-// Finds out what facts.h holds. Each Read function takes what files tell, and so can be given a tree of a
-// test's; each Ask function asks the kernel of this machine, and what it answers is added.
+// Collects the facts of facts.h. The Read functions take them from files, so a test can give them its own tree. The Ask
+// functions query the kernel of this machine, and add the answers to the facts.
 //
-// Nothing here changes the host: sockets are opened and closed, a page of memory is made, three children live
-// for a moment. NVIDIA's driver, when asked, may load what it needs, and start a server of MPS.
+// They do not change the host: they open and close sockets, allocate a page of memory, and start three short-lived
+// children. NVIDIA's driver may load modules when it is queried, and may start a server of MPS.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace rondo {
 
 // ---- what files tell ----
 
-// Of the interfaces in facts.addresses; and the settings of TCP.
+// Reads the interfaces in facts.addresses, and the TCP settings.
 void ReadNetwork(const HostFiles& files, NetworkFacts& facts);
 void ReadRdma(const HostFiles& files, RdmaFacts& facts);
 void ReadGpu(const HostFiles& files, GpuFacts& facts);
@@ -26,28 +26,28 @@ void ReadMemory(const HostFiles& files, MemoryFacts& facts);
 void ReadLimits(const HostFiles& files, LimitFacts& facts);
 void ReadCpus(const HostFiles& files, CpuFacts& facts);
 
-// The chains of `nft list ruleset` that see what comes in, and drop or reject what no rule takes, by policy or by a
-// last rule for everything: "nft inet filter input".
+// Parses the output of `nft list ruleset`. Returns the chains that filter input and drop or reject packets by default,
+// by policy or by a last rule that matches everything: "nft inet filter input".
 std::vector<std::string> DroppingChains(const std::string& nft_ruleset);
-// The same of `iptables -S INPUT`.
+// Whether the output of `iptables -S INPUT` shows a chain that drops or rejects packets by default.
 bool DropsTheRest(const std::string& iptables_rules);
-// The interface in what `ip route get` says; "": none.
+// The interface in the output of `ip route get`; "" if none is named.
 std::string InterfaceOfRoute(const std::string& route);
 
 // ---- what the kernel answers ----
 
 struct NetworkQuestions {
   std::vector<std::string> peers;              // "node2:29500"
-  Duration timeout = std::chrono::seconds(2);  // for each peer, and for each name
-  PortRange ports = {};                        // for its own tries at listening; not set: any
+  Duration timeout = std::chrono::seconds(2);  // for each peer and for each name
+  PortRange ports = {};                        // ports on which it may listen for its own attempts; not set: any
 };
 void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFacts& facts);
 NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);
-// REQUIRES: facts.ports are read, `addresses` are this machine's.
+// REQUIRES: ReadRdma has filled facts.ports, and `addresses` are those of this machine.
 void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts);
-// What adapters say to memory of GPUs. REQUIRES: both are read, and the driver has been asked.
+// Finds out whether adapters can access GPU memory. REQUIRES: ReadRdma, ReadGpu and AskGpuDriver have run.
 void AskGpuAdapters(const RdmaFacts& rdma, GpuFacts& facts);
-// These two REQUIRE that there is no other thread.
+// REQUIRES for the next two functions: this process has no other thread, because they fork.
 void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts);
 void AskMemory(MemoryFacts& facts);
 void AskLimits(LimitFacts& facts);

@@ -1,4 +1,4 @@
-// What the system and NVIDIA's driver tell of GPUs, and adapters of their memory.
+// Collects facts about GPUs from the system and NVIDIA's driver, and asks RDMA adapters about GPU memory.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -30,7 +30,7 @@
 namespace rondo {
 namespace {
 
-// A survey as a child tells it: a line for the error, or for the driver, then one for each GPU.
+// The text in which a child returns its survey: a line with the error or with the driver, then one line for each GPU.
 std::string Written(const Result<GpuSurvey>& survey) {
   if (!survey) return fmt::format("error {}\n", survey.error().message());
   std::string text = fmt::format("driver {}\n", survey->driver_version);
@@ -57,7 +57,7 @@ Result<GpuSurvey> Parsed(const std::string& text) {
   return survey;
 }
 
-// Until the other end is closed, or the time is over: nothing then.
+// Reads until the other end is closed. nullopt: the time was over first.
 std::optional<std::string> ReadAll(int fd, const Clock& clock, Duration timeout) {
   const TimePoint deadline = Later(clock.Now(), timeout);
   std::string text;
@@ -82,13 +82,13 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
   if (pipe2(ends, O_CLOEXEC) != 0) return;
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
-  // In a child, which can be left: the driver of a sick GPU may never answer, and it makes threads.
+  // Query the driver in a child: with a faulty GPU it may never return, and it starts threads.
   const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) return;
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != self) _exit(1);  // died before that
+    if (getppid() != self) _exit(1);  // the parent died before PR_SET_PDEATHSIG was in force
     const std::string text = Written(SurveyGpus());
     _exit(write(writing.get(), text.data(), text.size()) < 0);
   }
@@ -98,7 +98,8 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
                       : Fail(ErrorCode::kTimeout, "NVIDIA's driver did not answer within {} s",
                              std::chrono::ceil<std::chrono::seconds>(timeout).count());
   kill(child, SIGKILL);
-  waitpid(child, nullptr, WNOHANG);  // whom the driver holds in the kernel cannot be waited for
+  waitpid(child, nullptr,
+          WNOHANG);  // do not wait: the driver may block the child in the kernel, where SIGKILL has no effect
 }
 
 void AskGpuAdapters(const RdmaFacts& rdma, GpuFacts& facts) {
@@ -118,7 +119,8 @@ void ReadGpu(const HostFiles& files, GpuFacts& facts) {
   for (const std::string& name : files.List("/dev"))
     facts.nvidia_gpus += name.starts_with("nvidia") && ParseNumber(name.substr(6)).has_value();
   const auto version = files.Text("/proc/driver/nvidia/version");
-  // Before the driver's module is loaded there are no device files; behind it they are what a container has been given.
+  // Before the driver's module is loaded, there are no device files. Once it is loaded, only devices of this container
+  // have one.
   if (facts.nvidia_gpus == 0 && !version)
     for (const std::string& device : files.List("/sys/bus/pci/devices")) {
       const std::string folder = "/sys/bus/pci/devices/" + device;

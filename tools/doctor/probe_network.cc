@@ -1,4 +1,4 @@
-// What the network tells: settings, names, and attempts at connections.
+// Collects facts about the network: settings, names, and results of connection attempts.
 #include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Outcome = Attempt::Outcome;
 
-// The third of "4096 131072 6291456".
+// The third number in a line like "4096 131072 6291456".
 std::optional<std::uint64_t> ThirdNumber(const std::string& line) {
   std::istringstream words(line);
   std::string least, first, most;
@@ -31,13 +31,13 @@ std::optional<std::uint64_t> ThirdNumber(const std::string& line) {
   return ParseNumber(most);
 }
 
-// An attempt that is under way.
+// An attempt in progress.
 struct Dial {
   Fd socket;
   Attempt* attempt;
 };
 
-// `from` null: the kernel chooses.
+// Starts a connection attempt. `from`: the local address; null: the kernel chooses it.
 void Start(const SocketAddress& to, const IpAddress* from, Attempt& attempt, std::vector<Dial>& dials) {
   auto socket = tcp::StartConnect(to, from, 0, {});
   if (socket) {
@@ -75,7 +75,7 @@ void Finish(std::vector<Dial>& dials, const Clock& clock, TimePoint deadline) {
 void AskSelf(const Clock& clock, PortRange ports, NetworkFacts& facts) {
   std::vector<Fd> listeners;
   std::vector<Dial> dials;
-  facts.self.reserve(facts.addresses.size());  // attempts are pointed at
+  facts.self.reserve(facts.addresses.size());  // dials point to its elements
   for (const tcp::LocalAddress& address : facts.addresses) {
     if (!address.up) continue;
     Attempt& attempt = facts.self.emplace_back();
@@ -92,7 +92,7 @@ void AskSelf(const Clock& clock, PortRange ports, NetworkFacts& facts) {
   Finish(dials, clock, clock.Now() + std::chrono::seconds(1));
 }
 
-// Whether it makes sense to try: loopback reaches loopback alone, and one family not the other.
+// Whether an attempt makes sense: loopback reaches loopback only, link-local only link-local, and IPv4 only IPv4.
 bool CouldReach(const tcp::LocalAddress& from, const IpAddress& to) {
   return from.up && from.ip.is_v4() == to.is_v4() && from.ip.IsLoopback() == to.IsLoopback() &&
          (from.ip.IsLinkLocal() == to.IsLinkLocal());
@@ -111,7 +111,7 @@ PeerFacts AskPeer(const std::string& name, const NetworkFacts& facts, const Cloc
   const std::vector<SocketAddress>& targets = *resolved;
   for (const SocketAddress& target : targets) peer.tried.push_back(target.ip.ToString());
   std::vector<Dial> dials;
-  std::vector<std::pair<std::size_t, Attempt>> tries;  // by index of the local address
+  std::vector<std::pair<std::size_t, Attempt>> tries;  // with the index of the local address
   tries.reserve(targets.size() * facts.addresses.size());
   for (std::size_t i = 0; i < facts.addresses.size(); ++i)
     for (const SocketAddress& target : targets) {
@@ -121,7 +121,7 @@ PeerFacts AskPeer(const std::string& name, const NetworkFacts& facts, const Cloc
       Start(target, &from.ip, attempt, dials);
     }
   Finish(dials, clock, deadline);
-  // Of each local address the best of what it came to.
+  // Keep the best attempt from each local address.
   for (std::size_t i = 0; i < facts.addresses.size(); ++i) {
     const Attempt* best = nullptr;
     for (const auto& [index, attempt] : tries)
@@ -131,7 +131,7 @@ PeerFacts AskPeer(const std::string& name, const NetworkFacts& facts, const Cloc
   return peer;
 }
 
-// What a program says; "" where it is not there, or fails.
+// The output of a command; "" if it does not exist or fails.
 std::string OutputOf(const char* command) {
   std::string text;
   const auto close = [](FILE* pipe) { pclose(pipe); };
@@ -150,14 +150,14 @@ void AskFirewall(NetworkFacts& facts) {
     facts.rules_unseen = "its rules are for root to see; as root this looks at them";
     return;
   }
-  // Without nft an iptables of its kind may be there, which speaks to the same tables.
+  // Without nft there may be an iptables that uses nft's tables.
   const bool has_nft = !OutputOfTool("command -v nft").empty();
   const bool has_iptables = !OutputOfTool("command -v iptables || command -v iptables-legacy").empty();
   if (!has_nft && !has_iptables)
     facts.rules_unseen = "there is neither nft nor iptables here to tell its rules";
   else if (has_nft)
     facts.dropping_chains = DroppingChains(OutputOfTool("nft -s list ruleset"));
-  // Where it is the old one, nft does not see what it does.
+  // nft does not show the rules of iptables-legacy.
   const std::vector<std::string> others = has_nft ? std::vector<std::string>{"iptables-legacy", "ip6tables-legacy"}
                                                   : std::vector<std::string>{"iptables", "ip6tables"};
   for (const std::string& tool : others)
@@ -165,8 +165,8 @@ void AskFirewall(NetworkFacts& facts) {
       facts.dropping_chains.push_back(fmt::format("{} filter INPUT", tool));
 }
 
-// An address in the subnet of `own` that is none of this host's; nullopt: the first few all are, or there are no
-// others.
+// An address in the subnet of `own` that does not belong to this host. nullopt: the first addresses of the subnet all
+// belong to this host, or the subnet has no others.
 std::optional<IpAddress> OtherAddressIn(const tcp::LocalAddress& own, const std::vector<tcp::LocalAddress>& addresses) {
   constexpr std::uint32_t kTries = 64;
   if (!own.ip.is_v4() || own.prefix_bits < 1 || own.prefix_bits > 30) return std::nullopt;
@@ -184,8 +184,8 @@ std::optional<IpAddress> OtherAddressIn(const tcp::LocalAddress& own, const std:
   return std::nullopt;
 }
 
-// Where two interfaces are in one subnet, by which of them each address' packets leave. IPv4: of IPv6 the kernel keeps
-// to the interface of the address.
+// Finds detours: if two interfaces are in one subnet, asks by which one the packets of each address leave. IPv4 only:
+// for IPv6 the kernel uses the interface of the address.
 void AskDetours(NetworkFacts& facts) {
   const auto is_global = [](const tcp::LocalAddress& address) {
     return tcp::Classify(address) == tcp::AddressClass::kGlobal;
@@ -203,7 +203,7 @@ void AskDetours(NetworkFacts& facts) {
   }
 }
 
-// Whether a rule of nft, without its matches, ends everything: "counter drop", "reject with icmpx admin-prohibited".
+// Whether a rule of nft has no matches and drops or rejects all: "counter drop", "reject with icmpx admin-prohibited".
 bool EndsEverything(const std::string& rule) {
   std::istringstream words(rule);
   std::string word;
@@ -287,7 +287,7 @@ void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFa
   facts.congestion_control = tcp::SystemCongestionControl();
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::string obtained = tcp::SetCongestionControl(socket.get(), TcpOptions{}.local_congestion_control);
-  facts.local_congestion_control = obtained.substr(0, obtained.find(';'));  // then come those that were refused
+  facts.local_congestion_control = obtained.substr(0, obtained.find(';'));  // refused algorithms follow the ';'
   AskSelf(clock, questions.ports, facts);
   AskDetours(facts);
   AskFirewall(facts);

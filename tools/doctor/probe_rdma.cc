@@ -1,4 +1,4 @@
-// What RDMA devices and libibverbs tell.
+// Collects facts about RDMA from device files and libibverbs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kCapIpcLock = 14;
 
-// "4: ACTIVE"
+// Parses a line like "4: ACTIVE".
 RdmaPort::State StateOf(const std::string& line) {
   using State = RdmaPort::State;
   switch (line.empty() ? '0' : line.front()) {
@@ -35,7 +35,7 @@ std::vector<RdmaGid> GidsIn(const HostFiles& files, const std::string& folder) {
   std::vector<RdmaGid> gids;
   for (const std::string& index : files.List(folder + "/gids")) {
     const auto ip = IpAddress::Parse(files.Line(fmt::format("{}/gids/{}", folder, index)));
-    // Tables are long and mostly empty.
+    // GID tables are long, and most entries are empty.
     if (!ip || *ip == *IpAddress::Parse("::")) continue;
     gids.push_back({.index = static_cast<int>(ParseNumber(index).value_or(0)),
                     .type = files.Line(fmt::format("{}/gid_attrs/types/{}", folder, index)),
@@ -71,7 +71,7 @@ void ReadRdma(const HostFiles& files, RdmaFacts& facts) {
       facts.ports.push_back(std::move(port));
     }
   for (const std::string& verbs : files.List("/sys/class/infiniband_verbs")) {
-    if (!verbs.starts_with("uverbs")) continue;  // abi_version
+    if (!verbs.starts_with("uverbs")) continue;  // the folder also contains abi_version
     const std::string path = "/dev/infiniband/" + verbs;
     facts.nodes.push_back(
         {.path = path, .exists = files.Exists(path), .usable = access(files.Path(path).c_str(), R_OK | W_OK) == 0});

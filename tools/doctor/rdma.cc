@@ -1,4 +1,4 @@
-// rondo doctor on RDMA.
+// rondo doctor: judges RDMA ports, device files and limits.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level trouble, 
                             : "no limit"});
     return;
   }
-  // As many hosts as ranks here is no small job.
+  // Assumes that the job has as many hosts as this host has ranks, and at least 8: that is already a large job.
   const std::uint64_t lanes = *facts.memlock_most / lane_bytes;
   const auto wanted = static_cast<std::uint64_t>(std::max(job.local_ranks, 8));
   const std::string what = fmt::format("{} KiB; RDMA pins {}, so that is enough for {}", *facts.memlock_most / 1024,
@@ -100,7 +100,7 @@ void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level trouble, 
 std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job) {
   using Path = PlannedJob::Path;
   if (job.path == Path::kTcp || job.path == Path::kShm) return {};
-  // TCP serves instead, unless RDMA is what was asked for.
+  // If RDMA fails, TCP replaces it, unless the user asked for RDMA.
   const Level trouble = job.path == Path::kIb ? Level::kBad : Level::kWarn;
   if (facts.ports.empty()) {
     if (job.path == Path::kAuto) return {{Level::kOk, "RDMA", "no device"}};

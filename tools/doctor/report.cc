@@ -49,7 +49,7 @@ std::string ReportJson(const std::vector<Section>& sections, const std::string& 
                        {"bad", CountOf(sections, Level::kBad)},
                        {"warnings", CountOf(sections, Level::kWarn)},
                        {"findings", std::move(findings)}};
-  // Names and variables may hold any bytes.
+  // Names and variables may contain bytes that are not UTF-8.
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Findings as text for people and as JSON for programs.
+// Findings as text for users and as JSON for programs.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace rondo {
 
 int CountOf(const std::vector<Section>& sections, Level level);
 
-// A line per finding and one per remedy, by sections; the last line counts. `quiet` leaves out what is well.
+// One line for each finding and each remedy, by sections; the last line has the counts. `quiet` leaves out kOk
+// findings.
 std::string ReportText(const std::vector<Section>& sections, bool quiet);
 // {"rondo": version, "host", "ranks", "transport", "bad", "warnings", "findings": [{"section", "level", "subject",
 // "what", "remedy"}]}

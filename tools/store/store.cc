@@ -1,4 +1,4 @@
-// `rondo store`: the rendezvous store alone, for ranks that somebody else starts.
+// `rondo store`: serves only the rendezvous store, for ranks that are started by other means.
 #include <fmt/core.h>
 #include <pthread.h>
 
@@ -23,9 +23,9 @@ namespace {
 
 constexpr Duration kNamePatience = std::chrono::seconds(10);
 
-// Serves until SIGINT or SIGTERM and gives the exit code.
+// Serves until SIGINT or SIGTERM. Returns the exit code.
 int Serve(const HostPort& address, PortRange ports, const std::string& job, const Identity& identity) {
-  // Taken by sigwait below; blocked before the server's thread starts, which inherits this.
+  // sigwait below takes these signals. Block them before the server starts its thread, which inherits the mask.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
