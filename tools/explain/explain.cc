@@ -1,4 +1,4 @@
-// rondo explain: what a call would do, without doing it.
+// rondo explain: shows what a call would do, without doing it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -35,8 +35,8 @@
 namespace rondo {
 namespace {
 
-// A schedule as text grows with the square of the world: up to the first it is printed without being asked for, beyond
-// the second not at all.
+// The text of a schedule grows with the square of the world size. It is printed by default up to the first size, and
+// refused beyond the second.
 constexpr int kSmallWorld = 8, kMaxTextRanks = 256;
 
 struct ExplainFlags {
@@ -55,7 +55,7 @@ struct ExplainFlags {
   std::string transport = "shm";
 };
 
-// Counts what a schedule moves while its generator runs, without building it.
+// Counts the transfers of a schedule while its generator runs, without building the schedule.
 class Counter final : public Transfers {
  public:
   Counter(const BlockGrid& grid, int world_size) : grid_(grid), sent_(static_cast<std::size_t>(world_size)) {}
@@ -89,7 +89,7 @@ class Counter final : public Transfers {
   std::uint64_t transfers_ = 0;
 };
 
-// In how many blocks the elements of a rank's largest buffer lie.
+// The number of blocks in the largest buffer of a rank.
 std::uint64_t BlocksPerRank(Collective collective, int ranks) {
   return BlocksOf(collective, 2) > 1 ? static_cast<std::uint64_t>(ranks) : 1;
 }
@@ -129,7 +129,7 @@ void ExplainSchedule(const ExplainFlags& flags, const AlgorithmEntry& entry, std
   fmt::print("\n{}", Print(Build(entry, key)));
 }
 
-// How long it should take, beside all others that would do.
+// Prints the expected time of the chosen algorithm and those of all others that could be used.
 void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) {
   const auto text = [](const Candidate& candidate) {
     return fmt::format("{:.3g} us {}", candidate.us, candidate.measured ? "measured" : "predicted");
@@ -143,13 +143,13 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
   if (!others.empty()) fmt::print("others      {}\n", others);
 }
 
-// Among ranks that share memory nothing is chosen and no schedule runs, unless an algorithm is asked for.
+// Whether the intranode path would be used. It needs no algorithm and no schedule, unless the user asks for one.
 bool TakesIntranode(const ExplainFlags& flags) {
   return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxSharedSegmentRanks &&
          flags.algorithm.value_or(Algorithm::kIntranode) == Algorithm::kIntranode;
 }
 
-// Why ranks of this host would share no memory now; "": they would.
+// Why ranks of this host could not share memory now; "": they could.
 std::string WhyNotShared(int ranks) {
   if (const auto host = FindHostId(); !host) return host.error().message();
   const shm::Room room = shm::MemoryLeft();

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "compl
 constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                                       "barrier"};
 
-constexpr std::string_view kGroupOfAll = "0";  // the name of a communicator that is split from none
+constexpr std::string_view kGroupOfAll = "0";  // the name of a communicator that is not the result of Split
 
 template <typename Names>
 bool IsOneOf(const Names& names, std::string_view name) {
@@ -39,7 +39,8 @@ std::optional<std::uint64_t> CountIfThere(const Json& object, const char* key) {
   return object.contains(key) ? std::optional(CountAt(object, key)) : std::nullopt;
 }
 
-// "all_reduce float32 x 1000 sum", "broadcast int8 x 3 from rank 2", "barrier"; as OperationDescriptor::ToString.
+// Describes a collective as OperationDescriptor::ToString does: "all_reduce float32 x 1000 sum", "broadcast int8 x 3
+// from rank 2", "barrier".
 std::string InWords(const Json& ours, const RankFrame* frame) {
   const std::string collective = TextAt(ours, "collective");
   const bool varying = ours.at("varying").get<bool>();
@@ -58,7 +59,7 @@ std::string InWords(const Json& ours, const RankFrame* frame) {
   return text;
 }
 
-// "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag"
+// Describes a message: "send float32 x 10 to rank 3 with tag 7", "recv float32 x 10 from any rank with any tag".
 std::string MessageInWords(const Json& ours, const RankFrame* frame) {
   const bool sends = TextAt(ours, "message") == "send";
   const std::string peer =
@@ -103,14 +104,14 @@ std::vector<Rank> RanksFrom(const std::string& list) {
   return parsed.get<std::vector<Rank>>();
 }
 
-// Whether each has the number of its place in the list.
+// Whether each rank's number is its index in the list.
 bool AreTheirPlaces(const std::vector<Rank>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i] != static_cast<Rank>(i)) return false;
   return true;
 }
 
-// All but the entries. `where` says what is looked at.
+// Parses everything but the entries. Sets `where` to the part that is being parsed, for error messages.
 Dump HeadFrom(const Json& json, std::string& where) {
   Dump dump;
   where = "rondo";
@@ -188,7 +189,7 @@ Result<Dump> ParseDump(const std::string& file, std::string_view text) {
     for (DumpedPart& part : dump.parts) part.trace.file = file;
     return dump;
   } catch (const Json::exception& error) {
-    const std::string place = where.empty() ? "" : where + ": ";  // what is no JSON says line and column itself
+    const std::string place = where.empty() ? "" : where + ": ";  // JSON syntax errors contain line and column already
     return Fail(ErrorCode::kInvalidArgument, "{}: {}{}", file, place, JsonReason(error));
   }
 }
@@ -196,7 +197,7 @@ Result<Dump> ParseDump(const std::string& file, std::string_view text) {
 Result<Dump> ReadDump(const std::string& file) {
   const std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
-  text << stream.rdbuf();  // a folder can be opened, but not read
+  text << stream.rdbuf();  // a folder can be opened but not read
   if (!stream || !text) return Fail(ErrorCode::kInvalidArgument, "{}: cannot be read: {}", file, std::strerror(errno));
   return ParseDump(file, text.str());
 }

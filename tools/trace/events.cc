@@ -76,7 +76,7 @@ class EventWriter {
     return arguments;
   }
 
-  // "all_reduce #17", "all_reduce #17 (failed)"
+  // Returns for example "all_reduce #17" or "all_reduce #17 (failed)".
   static std::string TitleOf(const TracedOperation& operation) {
     const std::string kind = operation.what.substr(0, operation.what.find(' '));
     const bool good = operation.state == "completed";
@@ -96,7 +96,7 @@ class EventWriter {
                            {"args", ArgumentsOf(operation)}});
   }
 
-  // Messages overlap: as asynchronous events they do not have to nest.
+  // Messages overlap, so they are asynchronous events, which need not nest.
   void AddMessage(Rank rank, int thread, const TracedOperation& operation, const RankTrace& of_rank) {
     const Duration end = std::max(operation.created, operation.ended.value_or(of_rank.dumped_at));
     const std::string id = fmt::format("{}.{}.{}", rank, thread, operation.number);

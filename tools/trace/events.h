@@ -1,5 +1,6 @@
-// A merged trace in the Trace Event Format, which chrome://tracing and ui.perfetto.dev show: a process per rank, of
-// each communicator a thread with the collectives and a lane with the messages. Times begin with the first event.
+// Writes a merged trace in the Trace Event Format for chrome://tracing and ui.perfetto.dev. Each rank is a process.
+// Each communicator is a thread with its collectives, and a second thread with its messages. Times start at the first
+// event.
 #pragma once
 
 #include <string>

@@ -6,10 +6,10 @@
 namespace rondo {
 namespace {
 
-// The least number of operations of which a straggler is named.
+// A straggler is reported only if at least this many operations were compared.
 constexpr std::size_t kFewest = 5;
 
-// The ranks that recorded one collective, in the ranks' order.
+// The records of one collective, ordered by rank.
 using OnRanks = std::vector<std::pair<Rank, const TracedOperation*>>;
 using ByNumber = std::map<std::uint64_t, OnRanks>;
 
@@ -21,7 +21,7 @@ ByNumber CollectivesOf(const GroupTrace& group) {
   return collectives;
 }
 
-// Before an operation has started its algorithm may still become another one.
+// An operation that has not started may still change its algorithm.
 bool Differ(const TracedOperation& a, const TracedOperation& b) {
   return a.what != b.what || (a.started && b.started && a.algorithm != b.algorithm);
 }
@@ -48,14 +48,14 @@ std::vector<TraceMismatch> MismatchesOf(const ByNumber& collectives) {
   return mismatches;
 }
 
-// When some other rank first entered an operation behind `number`, and which that was.
+// When a rank first entered an operation after `number`, and which operation that was.
 std::optional<std::pair<Duration, std::uint64_t>> FirstBeyond(const GroupTrace& group, std::uint64_t number) {
   std::optional<std::pair<Duration, std::uint64_t>> first;
   for (const auto& [rank, trace] : group.dumped) {
     for (const TracedOperation& operation : trace.collectives) {
       if (operation.number <= number || !operation.started) continue;
       if (!first || *operation.started < first->first) first = {*operation.started, operation.number};
-      break;  // they stand by number, and so by time
+      break;  // operations are ordered by number, and so by time
     }
   }
   return first;
@@ -85,9 +85,9 @@ TraceStanding StandingOf(const GroupTrace& group, Rank rank, const RankTrace& tr
   return standing;
 }
 
-// When each rank entered the operation. Of one that ran at once the time is no more than a lower bound, and how late
-// the clock was at most an upper one; but whoever came last is what the others waited for, so it came no later than the
-// first of them could leave.
+// When each rank entered the operation. For a coarse record the recorded time is a lower bound, and that time plus the
+// largest lag of the clock is an upper bound. Also, the others waited for the last rank, so it entered no later than
+// the first of them left.
 std::vector<Duration> ArrivalsOf(const GroupTrace& group, const OnRanks& on_ranks) {
   std::optional<Duration> first_to_leave;
   for (const auto& [rank, operation] : on_ranks)
@@ -100,7 +100,7 @@ std::vector<Duration> ArrivalsOf(const GroupTrace& group, const OnRanks& on_rank
     if (operation->coarse && first_to_leave && *first_to_leave > arrival) arrival = std::min(*first_to_leave, latest);
     arrivals.push_back(arrival);
   }
-  // Where all ran at once nobody waited for anybody, whatever the coarse clocks say.
+  // If the operation was coarse on every rank, no rank waited for another, whatever the coarse clocks show.
   if (std::all_of(on_ranks.begin(), on_ranks.end(), [](const auto& one) { return one.second->coarse; }))
     std::fill(arrivals.begin(), arrivals.end(), arrivals.front());
   return arrivals;

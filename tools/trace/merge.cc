@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// Who shares a monotonic clock. A rank that does not say where it is shares with nobody.
+// The name of the clock that a rank uses; ranks with the same name share it. A rank without a host id has its own.
 std::string ClockOf(const RankTrace& trace) {
   return trace.host_id.empty() ? fmt::format("{}, pid {}, rank {}", trace.host, trace.pid, trace.rank) : trace.host_id;
 }
@@ -34,17 +34,18 @@ void ForEachTrace(Trace& trace, Do apply) {
     for (auto& [rank, of_rank] : group.dumped) apply(of_rank);
 }
 
-// What the operations that two hosts shared say about one's times beside the other's: as they stand, adding anything
-// from `least` to `most` contradicts none of them.
+// The range of corrections to one host's times that agree with all operations it shared with another host: adding any
+// time from `least` to `most` contradicts none of them.
 struct Bounds {
   std::optional<Duration> least, most;
 
-  // The other host's `start` was at or before the first's `end`, and so on.
+  // NotAfter: the other host's `start` was not after the first host's `end`. NotBefore: its `end` was not before
+  // `start`.
   void NotAfter(Duration start, Duration end) { most = most ? std::min(*most, end - start) : end - start; }
   void NotBefore(Duration end, Duration start) { least = least ? std::max(*least, start - end) : start - end; }
 };
 
-// An operation that tells something: entered and left at times that were measured.
+// The record of that operation if it bounds the clocks: the rank entered and left it at measured times. Otherwise null.
 const TracedOperation* Telling(const RankTrace& trace, std::uint64_t number) {
   const auto at =
       std::lower_bound(trace.collectives.begin(), trace.collectives.end(), number,
@@ -73,7 +74,8 @@ Bounds BoundsOf(const Trace& trace, const std::string& first, const std::string&
 }
 
 void AlignHosts(Trace& trace) {
-  // Each host's offset is that of its first dump: a wall clock that was set between two dumps must not part its ranks.
+  // A host has one offset, that of its first dump: if its wall clock is set between two dumps, its ranks must stay
+  // aligned.
   std::map<std::string, Duration> offsets;
   std::vector<std::string> clocks;  // in the order of their first ranks
   ForEachTrace(trace, [&](RankTrace& of_rank) {

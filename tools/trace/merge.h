@@ -1,9 +1,9 @@
-// The dumps of all ranks as one trace, with all times on one clock.
+// Merges the dumps of all ranks into one trace, with all times on the clock of the first host.
 //
-// Ranks of a host share its monotonic clock, so their times differ by nothing. Hosts are laid side by side by their
-// wall clocks, which a time service keeps within milliseconds. Where that cannot be true it is put right: nobody leaves
-// an all_reduce (or all_gather, reduce_scatter, all_to_all, barrier) before all have entered it, so every one of them
-// that two hosts shared says by how much one's clock may be before or behind the other's, at most.
+// Ranks of one host share its monotonic clock, so their times agree. The times of different hosts are first aligned by
+// their wall clocks, which a time service keeps within milliseconds. Shared operations then check and correct this. No
+// rank leaves an all_reduce (or all_gather, reduce_scatter, all_to_all, barrier) before all ranks have entered it. So
+// each such operation bounds the difference between the clocks of two hosts that took part.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,29 @@ namespace rondo {
 
 struct GroupTrace {
   std::string name, description;
-  std::vector<Rank> ranks;           // of the job: who belongs to it
-  std::map<Rank, RankTrace> dumped;  // those whose records are at hand
+  std::vector<Rank> ranks;           // the members, by their ranks in the job
+  std::map<Rank, RankTrace> dumped;  // the members whose records are available
 
-  std::vector<Rank> Missing() const;  // the others
+  std::vector<Rank> Missing() const;  // the other members
 };
 
-// How one host's times became those of the first host.
+// How the times of one host were converted to those of the first host.
 struct HostClock {
   std::string host;
-  Duration shifted{};             // of its wall clock; 0: that agrees with what happened, or nothing says otherwise
-  std::optional<Duration> error;  // its times are within so much of the first host's; nullopt: nobody knows
+  Duration shifted{};             // added to its wall clock; 0: no operation contradicts the wall clock
+  std::optional<Duration> error;  // the largest error of its times compared with the first host; nullopt: unknown
 };
 
 struct Trace {
   std::string job;
   std::uint64_t generation = 0;
   std::vector<GroupTrace> groups;  // by name
-  std::vector<HostClock> hosts;    // the first rank's host first
+  std::vector<HostClock> hosts;    // the host of the first rank is first
 };
 
-// Of several dumps by one rank of one group the last counts. kInvalidArgument: the dumps are of several jobs or
-// generations, or tell different things of a group's ranks; it names two files. REQUIRES: at least one.
+// If a rank has several dumps of one group, the last one counts. kInvalidArgument: the dumps are of different jobs or
+// generations, disagree about the ranks of a group, or contain no group; the message names the files. REQUIRES: at
+// least one dump.
 Result<Trace> MergeDumps(std::vector<Dump> dumps);
 
 }  // namespace rondo

@@ -14,12 +14,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// More of one kind is counted, not told.
+// The most lines that are printed of one kind; the rest is only counted.
 constexpr std::size_t kMostLines = 10;
 
 double Us(Duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-// "12.3 us", "4.56 ms", "3.120 s"
+// Returns for example "12.3 us", "4.56 ms", "3.120 s".
 std::string TimeText(Duration time) {
   if (time < Duration::zero()) return "-" + TimeText(-time);
   const double us = Us(time);
@@ -27,7 +27,7 @@ std::string TimeText(Duration time) {
   return us < 1e6 ? fmt::format("{:.2f} ms", us / 1e3) : fmt::format("{:.3f} s", us / 1e6);
 }
 
-// "rank 3", "ranks 0, 2, 5-7"
+// Returns for example "rank 3", "ranks 0, 2, 5-7".
 std::string RanksText(const std::vector<Rank>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -68,7 +68,7 @@ std::string StandingText(const TraceStanding& standing) {
   return text + "\n";
 }
 
-// The first few of `items`, and how many more there are.
+// Prints the first few of `items`, and the number of the others.
 template <typename Items, typename Say>
 std::string FirstOf(const Items& items, Say say) {
   std::string text;
@@ -112,7 +112,7 @@ std::string GroupText(const GroupFindings& group, const GroupTrace& trace) {
   if (!group.missing.empty()) text += fmt::format("MISSING: {} left no records\n", RanksText(group.missing));
   if (!group.mismatches.empty())
     text += fmt::format("MISMATCH: the ranks called different operations\n{}", FirstOf(group.mismatches, MismatchText));
-  std::vector<TraceStanding> standings = group.standings;  // who holds the others up comes first
+  std::vector<TraceStanding> standings = group.standings;  // ranks that others wait for come first
   std::stable_sort(standings.begin(), standings.end(), [](const TraceStanding& a, const TraceStanding& b) {
     if (a.not_entered.has_value() != b.not_entered.has_value()) return a.not_entered.has_value();
     return a.last_completed < b.last_completed;

@@ -1,4 +1,4 @@
-// What `rondo trace` says: text for people, JSON for programs.
+// The report of `rondo trace`: text for users, JSON for programs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// Ends with a line that sums it up.
+// The last line is a summary.
 std::string TraceText(const Trace& trace, const std::vector<GroupFindings>& findings);
 // {"rondo": version, "job": ..., "generation": ..., "healthy": ..., "hosts": [...], "groups": [...]}
 std::string TraceJson(const Trace& trace, const std::vector<GroupFindings>& findings);

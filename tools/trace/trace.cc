@@ -1,4 +1,4 @@
-// rondo trace: merges the dumps of ranks' flight recorders, says what is wrong, and draws the timeline.
+// rondo trace: merges the dumps of flight recorders, reports what is wrong, and writes the timeline.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

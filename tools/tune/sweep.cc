@@ -16,11 +16,11 @@
 namespace rondo {
 namespace {
 
-// How much more than the best the choice may cost, and in which part of the rounds it must cost more to be missed.
+// The factor by which the choice may be slower than the best, and the share of rounds in which a bad choice is slower.
 constexpr double kMayCost = 1.1;
 constexpr double kPartOfRounds = 0.8;
 
-// Nobody would take an algorithm that needs this many times as long as the best: measured twice, not in every round.
+// An algorithm that takes this many times as long as the best is never a choice. It is measured twice, not every round.
 constexpr double kHopeless = 6;
 
 double Median(std::vector<double> values) {
@@ -45,7 +45,7 @@ double LeastOf(const SweepRow& row) {
   return least;
 }
 
-// All ranks know the same times. One that was slow once may have been disturbed.
+// All ranks have the same times, so they decide alike. Two measurements are needed, as one may have been disturbed.
 bool IsHopeless(const SweepRow::Way& way, double least_us) {
   return way.us.size() >= 2 && *std::min_element(way.us.begin(), way.us.end()) > kHopeless * least_us;
 }
@@ -107,7 +107,7 @@ Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOpti
   measure.step_factor = options.step_factor;
   measure.time_per_size = options.time_per_round;
   measure.in_place = false;
-  measure.check = false;  // rondo perf checks; here only time counts
+  measure.check = false;  // rondo perf checks data; here only time matters
   RONDO_ASSIGN(const std::vector<PerfCase> sizes, PlanCases(measure, communicator.world_size()));
   PerfBench bench(communicator, clock, [](const std::string&) {});
   RONDO_TRY(bench.Prepare(measure, sizes));

@@ -1,4 +1,4 @@
-// rondo tune: measures every algorithm on this host and writes what the library chooses by; or judges its choices.
+// rondo tune: measures every algorithm on this host and writes a profile, or judges the library's choices.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -43,19 +43,19 @@ namespace {
 struct TuneFlags {
   SweepOptions sweep;
   int rounds = 5;
-  std::vector<int> worlds;  // rising
-  bool here = false;        // -N was given: ranks of this host, whoever started this process
+  std::vector<int> worlds;  // in rising order
+  bool here = false;        // -N was given: start ranks on this host, even if a launcher started this process
   bool check = false;
   std::string out;
   std::string name;
   std::shared_ptr<const Profile> profile;
   IntegrityFlags integrity;
   Duration timeout = std::chrono::seconds(60);
-  std::vector<std::string> command_line;  // this process's own
-  bool launched = false;                  // this process is one of the ranks
+  std::vector<std::string> command_line;  // of this process
+  bool launched = false;                  // this process is one of the ranks that -N started
 };
 
-// For a rank that has to wait until others have measured.
+// The timeout of ranks that wait until a smaller world has been measured.
 constexpr Duration kWhileOthersMeasure = std::chrono::hours(12);
 
 std::string Today() {
@@ -65,7 +65,8 @@ std::string Today() {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-// "all_reduce   4 ranks    64 KiB: auto ring 31.2 us, best tree 30.1 us, ratio 1.037, noise 1.020"
+// Returns for example
+//   "all_reduce   4 ranks    64 KiB: auto ring 31.2 us, best tree 30.1 us, ratio 1.037, noise 1.020"
 std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
   const SweepRow::Way& best = row.Best();
   std::string text = fmt::format("{:>14} {:>3} ranks {:>9}: ", Name(row.collective), ranks, FormatSize(row.bytes));
@@ -75,13 +76,13 @@ std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
   return text + (row.Missed() ? "  MISSED" : "");
 }
 
-// What this rank has learnt of one world. Rank 0 is in all of them.
+// The results of one world on this rank. Rank 0 is part of every world.
 struct TunedWorld {
   Place place;
   std::vector<SweepRow> rows;
 };
 
-// One round in one world.
+// Runs one round in one world.
 Status MeasureRanks(const TuneFlags& flags, Communicator& communicator, int round, const Clock& clock,
                     InterruptWatch& interrupts, TunedWorld& world) {
   if (communicator.rank() == 0)
@@ -93,7 +94,8 @@ Status MeasureRanks(const TuneFlags& flags, Communicator& communicator, int roun
   return swept;
 }
 
-// How ranks meet here. A profile is of sockets, also within a host: nothing is chosen where ranks share memory.
+// The connect options of all ranks. Profiles are for TCP, also within a host: if ranks share memory, the library has no
+// algorithm to choose.
 ConnectOptions MeetingOf(const TuneFlags& flags) {
   ConnectOptions options;
   options.rendezvous = "env://";
@@ -105,8 +107,8 @@ ConnectOptions MeetingOf(const TuneFlags& flags) {
   return options;
 }
 
-// The same where the world is met for that alone, under a generation of its own; the rest of the ranks sleep in the
-// next meeting.
+// Makes a communicator for one world, with a generation of its own, and runs one round on it. The other ranks meanwhile
+// sleep in the next rendezvous.
 Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, std::uint64_t generation,
                       const Clock& clock, InterruptWatch& interrupts, TunedWorld& world) {
   ConnectOptions options = MeetingOf(flags);
@@ -118,7 +120,7 @@ Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, s
   return communicator->Close();
 }
 
-// All ranks, so that nobody begins the next world while another still measures.
+// Lets all ranks meet, so that no rank begins the next world while another one still measures.
 Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   ConnectOptions options = MeetingOf(flags);
   options.rank = rank;
@@ -130,14 +132,15 @@ Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   return communicator->Close();
 }
 
-// A device or a pipe is written to as it is: renaming a file would put that in its place.
+// Whether the output file is replaced by renaming. A device or a pipe is written to directly: renaming would replace
+// it.
 bool IsReplaced(const TuneFlags& flags) {
   std::error_code none;
   return !std::filesystem::exists(flags.out, none) || std::filesystem::is_regular_file(flags.out, none);
 }
 std::string NameWhileWriting(const TuneFlags& flags) { return IsReplaced(flags) ? flags.out + ".new" : flags.out; }
 
-// Before anything is measured.
+// Checks that the profile can be written, before anything is measured.
 Status CheckWritable(const TuneFlags& flags) {
   const bool can_write = static_cast<bool>(std::ofstream(NameWhileWriting(flags), std::ios::app));
   std::error_code ignored;
@@ -146,7 +149,7 @@ Status CheckWritable(const TuneFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "--out: {} cannot be written", NameWhileWriting(flags));
 }
 
-// Of the worlds measured, and of those that --profile has beside them.
+// Writes the profile: the measured worlds, and the other worlds of --profile.
 Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   const int cores = CountCpus({UsableCpus()});
   const int hosts = worlds.front().place.even_hosts();
@@ -185,7 +188,7 @@ Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& world
   if (std::all_of(profile.measured.begin(), profile.measured.end(), on_one_host))
     profile.provenance.emplace_back("remote_hop_us, wire_gbit_per_s", "not measured: those that it began from");
   if (flags.profile != nullptr) profile.provenance.emplace_back("began from", Fingerprint(*flags.profile));
-  // Under another name until it is whole: a profile that was in use before stays in use.
+  // Write to another name first, so that a profile in use stays whole until the new one is complete.
   std::ofstream file(NameWhileWriting(flags), std::ios::trunc);
   file << Print(profile);
   file.close();
@@ -197,7 +200,7 @@ Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& world
   return {};
 }
 
-// What rank 0 makes of it all.
+// Reports the results on rank 0, and writes the profile unless --check was given.
 int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   int rows = 0, missed = 0;
   for (const TunedWorld& world : worlds) {
@@ -216,7 +219,7 @@ int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   return missed == 0 ? kExitDone : kExitFailed;
 }
 
-// This process is one rank of a job that a launcher started: one world, on however many hosts.
+// Runs as one rank of a launcher's job: one world, on one or more hosts.
 int TuneTheJob(const TuneFlags& flags) {
   const SteadyClock clock;
   const auto watch = InterruptWatch::Start();
@@ -385,7 +388,7 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
   AddSeconds(
       *tune, "--timeout", [flags](Duration timeout) { flags->timeout = timeout; },
       "For the ranks to meet, and for each operation (default 60)");
-  tune->add_flag("--launched", flags->launched)->group("");  // ours, see CommandOfARank
+  tune->add_flag("--launched", flags->launched)->group("");  // set by the launcher for its ranks, see CommandOfARank
   tune->callback([flags, &exit_code] { exit_code = Tune(*flags); });
 }
 

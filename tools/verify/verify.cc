@@ -1,4 +1,4 @@
-// rondo verify: proves every algorithm, and that the proof can fail.
+// rondo verify: proves every algorithm, and shows that the proof rejects broken schedules.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,11 +35,11 @@ struct VerifyFlags {
   }
 };
 
-constexpr int kMaxRanks = 128;  // the work grows with the fourth power
+constexpr int kMaxRanks = 128;  // the work grows with the fourth power of this
 constexpr int kLargeWorlds[] = {1000, 1024, 4096};
-constexpr int kRanksPerHost = 8;  // in large worlds
-// Where a chunk, or what paces it, goes through all pairs of ranks, a sample is no smaller than the square of the
-// world.
+constexpr int kRanksPerHost = 8;  // for the large worlds
+// The largest world for algorithms in which a chunk, or a signal that paces it, passes through all pairs of ranks.
+// Their samples are at least as large as the square of the world.
 constexpr int kLargestSampleOfPairs = 256;
 constexpr int kMutatedWorlds = 9;
 constexpr int kAttempts = 4;
@@ -58,7 +58,7 @@ std::string_view OperandsOf(const AlgorithmEntry& entry) {
   return entry.traits.rank_order ? "in the ranks' order" : "each chunk in its own order";
 }
 
-// What stands on stderr's terminal while nothing else is said.
+// The progress line on a terminal's stderr.
 class Steps {
  public:
   Steps(const Clock& clock, std::size_t total) : progress_(clock, total) {}
@@ -72,7 +72,7 @@ class Steps {
   std::size_t done_ = 0;
 };
 
-// The steps that Prove and Mutate announce of each algorithm.
+// The number of calls of Steps::Next by Prove and Mutate for one algorithm.
 std::size_t StepsPerAlgorithm(const VerifyFlags& flags) {
   return static_cast<std::size_t>(flags.max_ranks) + std::size(kLargeWorlds) + (flags.mutations ? 1 : 0);
 }

@@ -1,24 +1,24 @@
 /*
- * bench.h - the timing and checking that all drivers share, Rondo's and the
- * peers', so that a comparison compares libraries only (C11 and C++).
+ * bench.h - the timing and checking that the drivers of all libraries share,
+ * so that only the libraries differ in a comparison (C11 and C++).
  *
  * What is timed
  *   Unrooted collectives run back to back. One iteration's time is the
  *   largest, over the ranks, of that rank's own call duration.
- *   Rooted ones (broadcast, reduce, gather, scatter) start behind a barrier.
- *   One iteration's time is the last rank's end minus the root's start; all
- *   ranks must therefore share CLOCK_MONOTONIC (one machine, network
- *   namespaces included).
+ *   Rooted collectives (broadcast, reduce, gather, scatter) start behind a
+ *   barrier. One iteration's time is the last rank's end minus the root's
+ *   start, so all ranks must share CLOCK_MONOTONIC (one machine; network
+ *   namespaces are fine).
  *   wall_us is the wall time of the whole loop / iterations (mean when rooted).
  * Output
- *   Rank 0 writes one JSON object per point and line to stdout; see the printf
- *   at the end. bytes is nccl-tests' size, that of a rank's largest buffer:
- *   the vector for all_reduce, reduce and broadcast; ranks * block for
- *   all_gather, gather, reduce_scatter, scatter and all_to_all, so that it is
- *   a multiple of 4 * ranks there.
+ *   Rank 0 writes one line with a JSON object per point to stdout; see the
+ *   printf at the end. bytes is the size as in nccl-tests, that of a rank's
+ *   largest buffer. For all_reduce, reduce and broadcast it is the vector. For
+ *   all_gather, gather, reduce_scatter, scatter and all_to_all it is ranks *
+ *   block, a multiple of 4 * ranks.
  * Checking
- *   The verdict on the first call's result, of every rank and element, is
- *   passed in as bench_case.ok; one wrong rank makes the point wrong.
+ *   The driver checks every element of the first result on every rank and
+ *   passes the verdict in bench_case.ok. One wrong rank makes the point wrong.
  */
 #pragma once
 // NOLINTBEGIN(modernize-*): C11 too
@@ -34,12 +34,12 @@
 #define BENCH_MIN_ITERS 5
 #define BENCH_MAX_SIZES 64
 
-/* What the measuring loop needs from the library under test. */
+/* What the measuring loop needs to know of the library under test. */
 struct bench_env {
   const char* program;
   int rank, ranks;
-  double seconds; /* aimed-at time per measured point */
-  double warm;    /* time of conditioning before the first point */
+  double seconds; /* intended duration of a measured point */
+  double warm;    /* duration of bench_warm before the first point */
   void (*barrier)(void* lib);
   void (*max_all)(void* lib, double* v, size_t n); /* elementwise, in place */
   void* lib;
@@ -49,7 +49,7 @@ struct bench_case {
   const char *collective, *algorithm, *place; /* place: "in" or "out" */
   size_t bytes;
   int rooted; /* root is rank 0 */
-  int ok;     /* the verdict of the correctness check, on this rank */
+  int ok;     /* whether the result on this rank was right */
   void (*run)(void* arg);
   void* arg;
 };
@@ -70,7 +70,7 @@ static inline void* bench_alloc(size_t bytes) {
   return p;
 }
 
-/* Inputs are small integers, so every order of summing is exact in float32. */
+/* Inputs are small integers, so that sums in any order are exact in float32. */
 static inline float bench_value(size_t i, int rank) { return (float)(i & 1023) + 3.0f * (float)rank; }
 
 static inline void bench_fill(float* v, size_t n, size_t first, int rank) {
@@ -90,7 +90,7 @@ static inline int bench_is_from(const float* v, size_t n, size_t first, int rank
   return 1;
 }
 
-/* Block r of `v` is what rank r brought, from its element `first` on. */
+/* Whether each block r of `v` has the values of rank r, from its element `first` on. */
 static inline int bench_is_from_all(const float* v, size_t block, size_t first, int ranks) {
   for (int r = 0; r < ranks; r++)
     if (!bench_is_from(v + (size_t)r * block, block, first, r)) return 0;
@@ -102,7 +102,7 @@ static inline int bench_cmp(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* A number of the command line; ends the program, naming the flag, where it is none or below `least`. */
+/* Parses a number of the command line. If it is no number or below `least`, ends the program and names the flag. */
 static inline double bench_number(char flag, const char* text, double least) {
   char* end;
   const double value = strtod(text, &end);
@@ -113,7 +113,7 @@ static inline double bench_number(char flag, const char* text, double least) {
   return value;
 }
 
-/* Parses "4,64k,1m" (bytes, KiB, MiB); returns how many, at most BENCH_MAX_SIZES. */
+/* Parses sizes like "4,64k,1m" (bytes, KiB, MiB). Returns their number, at most BENCH_MAX_SIZES. */
 static inline int bench_sizes(const char* text, size_t* out) {
   int n = 0;
   while (*text && n < BENCH_MAX_SIZES) {
@@ -149,8 +149,8 @@ static inline void bench_warm(const struct bench_env* env, void (*run)(void*), v
 }
 
 static inline void bench_measure(const struct bench_env* env, const struct bench_case* c) {
-  /* Warm up, then agree on the number of iterations. A rooted one is as long as its barrier too: where ranks outnumber
-     cores that may be a thousand times the call, which on a leaf returns at once. */
+  /* Warm up, then agree on the number of iterations. For a rooted collective the barrier counts too: with more ranks
+     than cores it can take a thousand times as long as the call, which returns at once on a leaf. */
   double est = 0;
   for (int i = 0; i < 2; i++) {
     const double t0 = bench_now_us();

@@ -5,8 +5,8 @@
 //   -d DIR    rendezvous folder (a FileStore); it must be new to each run
 //   -h HOST   local address to bind (default 127.0.0.1)   -T tcp|uv
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier
-//   -a ALGORITHMS    of all_reduce: ring,bcube (gloo::allreduce) and o:ring, o:ring_chunked, o:hd, o:bcube (the
-//                    Algorithm classes, which exist in place only); reduce_scatter is such a class in any case
+//   -a ALGORITHMS    of all_reduce: ring,bcube (gloo::allreduce) and o:ring, o:ring_chunked, o:hd, o:bcube (Gloo's
+//                    Algorithm classes, in place only). reduce_scatter always uses such a class.
 //   -m async|sync|busy  pair mode of the Algorithm classes (transport tcp)
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
 #include <gloo/allgather.h>
@@ -57,7 +57,7 @@ struct Options {
   double seconds = 0.2, warm = 0.3;
 };
 
-// Old headers take a Store&, newer ones a shared_ptr<Store>.
+// Old versions of Gloo take a Store&, newer ones a shared_ptr<Store>.
 template <typename C, typename D>
 auto mesh(C& c, const std::shared_ptr<gloo::rendezvous::FileStore>& s, D& d, int) -> decltype(c.connectFullMesh(s, d)) {
   return c.connectFullMesh(s, d);
@@ -89,7 +89,7 @@ struct Bench {
   bench_env env;
   ContextPtr context;
   Options opt;
-  std::function<ContextPtr(const std::string&)> connect;  // a context of its own
+  std::function<ContextPtr(const std::string&)> connect;  // makes a new context
 
   void measure(const char* coll, const char* algo, bool inplace, size_t bytes, bool rooted, bool ok,
                std::function<void()> run) {
@@ -160,7 +160,7 @@ struct Bench {
     }
   }
 
-  // Collectives of one block a rank; a and b hold `bytes`, all ranks' blocks.
+  // Collectives with one block for each rank; a and b hold `bytes`, the blocks of all ranks.
   void blocks(bool inplace, float* a, float* b, size_t block, size_t bytes) {
     const int n = env.ranks;
     const size_t own = env.rank * block;
@@ -251,9 +251,8 @@ struct Bench {
     free(b);
   }
 
-  // The Algorithm classes get fresh connections for each size: a pair shrinks
-  // its SO_SNDBUF to the first message that such a class sends over it, and
-  // synchronous pairs serve nothing else.
+  // Makes new connections for an Algorithm class and a size. A pair shrinks its SO_SNDBUF to the first message that
+  // such a class sends over it, and a synchronous pair can serve nothing else.
   ContextPtr classContext(const std::string& name, size_t n) {
     ContextPtr c = connect(name + "." + std::to_string(n));
     if (opt.mode != "async")
@@ -301,7 +300,7 @@ int rankMain(const Options& o) {
     mesh(*context, std::make_shared<gloo::rendezvous::FileStore>(dir), device, 0);
     return context;
   };
-  // The loop's own barriers and maxima get a context of their own.
+  // Barriers and maxima of the measuring loop use a context of their own.
   ContextPtr control = make("control");
   Bench b{};
   b.opt = o;

@@ -1,16 +1,16 @@
 /*
- * limits - what this machine's sockets, memory and cores can do at best.
+ * limits - measures the best that this machine's sockets, memory and cores can do.
  *   limits stream   tcp|unix CC one|duplex|duplex2 WRITE_BYTES SECONDS [BUFFER_BYTES]
  *   limits pingpong tcp|unix CC block|spin
  *   limits shm                 (two processes spinning on shared cache lines)
  *   limits switch              (two processes on ONE cpu: yield, futex; two cpus: futex)
  *   limits copy|sum|thpcopy|thpsum THREADS BYTES_PER_BUFFER    (thp: on transparent huge pages)
  *   limits cma      one|both BYTES
- *   limits floor    BYTES      (what two ranks' all_reduce of so many bytes in plain buffers takes at least)
+ *   limits floor    BYTES      (the least time of an all_reduce of that many bytes between two ranks)
  * CC is a TCP congestion control or "-". Processes are pinned to cpus 0 and 1.
- * Bytes go out of and into a buffer of BUFFER_BYTES (default WRITE_BYTES), piece by piece.
+ * Each process reads and writes a buffer of BUFFER_BYTES (default WRITE_BYTES) piece by piece.
  * one: A writes to B; duplex: both ways on one socket; duplex2: on two sockets.
- * GB = 1e9 bytes. Rates are those of one direction, and of all threads together.
+ * GB = 1e9 bytes. A rate is for one direction; with several threads it is their sum.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -79,7 +79,7 @@ static int by_value(const void* x, const void* y) {
   return (a > b) - (a < b);
 }
 
-static void meet(void) { /* both processes arrive */
+static void meet(void) { /* waits until both processes have called it */
   atomic_fetch_add(&sh->ready, 1);
   while (atomic_load(&sh->ready) < 2) sched_yield();
 }
@@ -107,7 +107,7 @@ static void connected_pair(const char* kind, const char* cc, int out[2]) {
   }
 }
 
-/* Moves bytes until told to stop; counts those received after the warm-up. */
+/* Moves bytes until sh->stop is set. Returns the rate of bytes received after the warm-up, in GB/s. */
 static double move(int tx, int rx, size_t chunk, size_t buffer, double seconds) {
   char *src = malloc(buffer), *dst = malloc(buffer);
   memset(src, 1, buffer);
@@ -248,7 +248,7 @@ static void flags(const char* name, enum wait_kind k, int cpu_a, int cpu_b) {
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* a += b; written so that the compiler makes the widest vectors of it */
+/* a += b; the compiler vectorizes this loop with the widest registers */
 static void sum_into(float* restrict a, const float* restrict b, size_t n) {
   for (size_t i = 0; i < n; i++) a[i] += b[i];
 }
@@ -312,13 +312,19 @@ static void memory(const char* what, int threads, size_t bytes) {
 
 /* ---- the floor of an all_reduce in shared memory ------------------------ */
 
-/* Two threads at once do what two ranks must, each with source and destination where they really lie: what the other
-   one reads or has written is in the other core's caches. Vectors in plain buffers either go through slots (half of the
-   input into the own one, the other half summed with what lies in the other's, the result into a slot again, and both
-   results out into the output), or half of the other's input is copied into a slot of the own cache and summed from
-   there into the output, and the other half copied from the other's output. Of vectors that are mapped half is summed
-   straight from both inputs into the output, and half copied from the other's output. What is copied out goes by plain
-   or non-temporal stores; of all ways and samples the fastest counts. */
+/* Two threads do at the same time what two ranks must do. Their data is in the caches of the right cores: what the
+   other thread reads or has written is in the other core's caches. There are three groups of ways:
+
+     Slots (plain buffers): each thread copies half of its input to its slot. It sums its other half with the other
+     thread's slot into a result slot. Then it copies both result slots to its output.
+
+     Read (plain buffers): each thread copies half of the other's input to a slot, which stays in its own cache. It sums
+     this slot with its own input into its output. It copies the other half from the other's output.
+
+     Mapped (allocated buffers): each thread sums half of both inputs directly into its output. It copies the other half
+     from the other's output.
+
+   Copies to the output use plain or non-temporal stores. The fastest of all ways and samples counts. */
 enum { SLOT = 64 << 10, FLOOR_SAMPLES = 41 };
 struct vectors {
   float *in, *out, *slot, *result;
@@ -337,7 +343,7 @@ static void copy_out(char* out, const char* slot, size_t n, int streaming) {
   memcpy(out, slot, n);
 }
 
-/* A window through slots; `mine` and `theirs` are where it lies in either half. */
+/* Moves one piece through slots. `mine` and `theirs` are its offsets in the two halves. */
 static void through_slots(int self, size_t mine, size_t theirs, size_t n, int streaming) {
   const struct vectors own = of_thread[self], other = of_thread[1 - self];
   memcpy(own.slot, (char*)own.in + theirs, n);
@@ -374,14 +380,14 @@ static void take(int self, size_t theirs, size_t n, int streaming) {
   __asm__ volatile("" ::: "memory");
 }
 
-/* Both threads are here. Spins: a sleeper's wake-up takes a tenth of what is measured. */
+/* Waits for the other thread. Spins, because waking a sleeping thread would take a tenth of the measured time. */
 static void side_by_side(void) {
   static atomic_int arrived;
   const int pair = atomic_fetch_add(&arrived, 1) / 2;
   while (atomic_load_explicit(&arrived, memory_order_acquire) < 2 * (pair + 1)) relax();
 }
 
-/* The threads keep about the same pace, so what is taken was just written; nobody looks at the values. */
+/* Both threads run at about the same pace, so take() reads what was just written. No thread checks the values. */
 enum { SLOTS, READ_BY_TURNS, READ_FOLD_FIRST, MAPPED_BY_TURNS, MAPPED_FOLD_FIRST, WAYS };
 static void go(int way, int self, size_t bytes, int streaming) {
   const size_t half = bytes / 2;
@@ -401,7 +407,7 @@ static void go(int way, int self, size_t bytes, int streaming) {
   }
 }
 
-/* Short ones vary by more than they take. */
+/* Short runs vary more, so they get more samples. */
 static int floor_samples(size_t bytes) { return bytes <= (16u << 20) ? FLOOR_SAMPLES : 9; }
 
 static double floor_us[WAYS][2][2][FLOOR_SAMPLES]; /* by way, streaming, thread */
@@ -421,7 +427,7 @@ static void* floor_of_one(void* arg) {
   return NULL;
 }
 
-/* The fastest sample, as long as its slower thread took. */
+/* The time of the fastest sample; the slower thread counts. */
 static double fastest(int way, size_t bytes) {
   double least = 1e99;
   for (int streaming = 0; streaming < 2; streaming++)
@@ -485,7 +491,7 @@ static void cma(int both, size_t bytes) {
         sh->result[i] = rate[7];
       }
       atomic_fetch_add(&sh->stop, 1);
-      while (atomic_load(&sh->stop) < 2) usleep(1000); /* the peer reads from us */
+      while (atomic_load(&sh->stop) < 2) usleep(1000); /* the peer still reads this process's memory */
       _exit(0);
     }
   while (wait(NULL) > 0) {

@@ -1,8 +1,8 @@
 /*
- * mpi_bench - MPI collectives, float32 sum.
+ * mpi_bench - measures MPI collectives, float32 sum.
  *   mpirun -n N mpi_bench [-p program] [-c collectives] [-b in,out] [-s sizes] [-t seconds] [-w warm_up_seconds]
- * collectives: all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; all but barrier
- * take sizes. In place: all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else.
+ * collectives: all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; barrier has
+ * no sizes. In place: all_reduce, all_gather, reduce_scatter, and broadcast, which has no other form.
  */
 #include <mpi.h>
 #include <unistd.h>
@@ -77,7 +77,7 @@ static void measure(const struct bench_env* env, const char* collective, int inp
   bench_measure(env, &c);
 }
 
-/* Collectives of one vector of `bytes`; a and b are as long. */
+/* Collectives of one vector of `bytes`; a and b have that size. */
 static void bench_vectors(const struct bench_env* env, const char* colls, int inplace, size_t bytes, float* a,
                           float* b) {
   const int n = env->ranks, me = env->rank;
@@ -105,7 +105,7 @@ static void bench_vectors(const struct bench_env* env, const char* colls, int in
   }
 }
 
-/* Collectives of one block of `block` elements a rank; a and b hold `bytes`, all ranks' blocks. */
+/* Collectives with a block of `block` elements for each rank; a and b hold `bytes`, the blocks of all ranks. */
 static void bench_blocks(const struct bench_env* env, const char* colls, int inplace, size_t bytes, size_t block,
                          float* a, float* b) {
   const int n = env->ranks, me = env->rank;

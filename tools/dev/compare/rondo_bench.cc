@@ -1,12 +1,12 @@
-// rondo_bench - Rondo's collectives between ranks forked on this machine, float32 sum; timed and checked as the peers
-// are.
+// rondo_bench - measures Rondo's collectives between ranks that are forked on this machine, float32 sum. Timing and
+// checks are the same as for the other libraries.
 //   rondo_bench -n N [options]              all ranks
-//   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR is new, and the same for all ranks
+//   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR must be new, and the same for all ranks
 // options:
 //   -a ADDRESS   local address (default 127.0.0.1); "auto": Rondo's own choice
 //   -P FILE      profile to choose algorithms by (default: what ships)
-//   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier; in place
-//                    are measured all_reduce, all_gather, reduce_scatter, and broadcast, which is nothing else
+//   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier. In place:
+//                    all_reduce, all_gather, reduce_scatter, and broadcast, which has no other form
 //   -T tcp|shm   how ranks reach each other (default tcp)
 //   -A           buffers from Communicator::Allocate, not from malloc
 //   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
@@ -43,7 +43,7 @@ struct Options {
   double seconds = 0.2, warm_seconds = 0.3;
 };
 
-// A benchmark has no use for a half-failed run: the first error ends the rank, and with it the run.
+// Ends the rank at the first error, and so the run: partial results are of no use.
 void Must(const rondo::Status& status) {
   if (status) return;
   fprintf(stderr, "rondo_bench: %s\n", status.error().ToString().c_str());
@@ -61,7 +61,7 @@ void Call(void* function) { (*static_cast<std::function<void()>*>(function))(); 
 struct Freed {
   void operator()(float* memory) const { free(memory); }
 };
-// Plain memory, or what the communicator allocates.
+// A buffer of plain memory, or one that the communicator allocates.
 class Buffer {
  public:
   Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): a rank without one
@@ -116,7 +116,7 @@ class RankBench {
     if (Wants("broadcast") && in_place) Broadcast(bytes);
   }
 
-  // Collectives of a block for each rank; `bytes` is that of all ranks' blocks.
+  // Collectives with a block for each rank; `bytes` is the size of all blocks together.
   void Blocks(size_t bytes, bool in_place) {
     if (Wants("all_gather")) AllGather(bytes, in_place);
     if (Wants("reduce_scatter")) ReduceScatter(bytes, in_place);

@@ -1,5 +1,5 @@
-// all_reduce_stream: one rank of all-reduces of one size, back to back, and the bytes that each rank must send for them
-// at least, over wall time. The ranks meet by the environment (env://). Rank 0 prints
+// all_reduce_stream: one rank of a job that runs all-reduces of one size back to back. It compares the bytes that each
+// rank must at least send with wall time. The ranks rendezvous by the environment (env://). Rank 0 prints
 //   {"rounds": 12, "wall_s": 2.03, "bytes": 18874368}
 // bytes: 2 (n - 1) / n of the vector per all-reduce, which is what busbw counts.
 #include <fmt/core.h>
@@ -27,8 +27,9 @@ class Stream {
 
   Status Run() {
     RONDO_TRY(CheckResult());
-    // How long a round takes, from the end of the warm-up; then the ranks agree on a number of rounds and never look
-    // up. They agree now and then in the warm-up too, but less and less often, for that takes time of its own.
+    // The end of the warm-up tells how long a round takes. The ranks then agree on a number of rounds and run them
+    // without further communication. During the warm-up they agree too, but less and less often, because that takes
+    // time itself.
     std::uint64_t batch = 1;
     double batch_s = 0, warm_s = 0;
     while (warm_s < flags_.warm_seconds) {
@@ -51,14 +52,14 @@ class Stream {
     return communicator_.AllReduce(input_.data(), output_.data(), input_.size(), DataType::kFloat32, ReduceOp::kSum);
   }
 
-  // Of so many rounds, on the rank that took longest.
+  // The time of that many rounds, on the rank that took longest.
   Result<double> Time(std::uint64_t rounds) {
     const double start = Now();
     for (std::uint64_t round = 0; round < rounds; ++round) RONDO_TRY(Round());
     return Largest(Now() - start);
   }
 
-  // A fast wrong answer is no answer.
+  // Checks one result, because the speed of a wrong result means nothing.
   Status CheckResult() {
     const int ranks = communicator_.world_size();
     const int sum_of_ranks = ranks * (ranks - 1) / 2;

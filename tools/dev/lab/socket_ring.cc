@@ -1,11 +1,12 @@
-// socket_ring: one host of a ring of plain TCP sockets, each sending to its right neighbour while it receives from its
-// left: what any ring all-reduce could reach at most on these links. Nothing but two sockets and poll.
+// socket_ring: one host of a ring of plain TCP sockets. Each host sends to its right neighbour while it receives from
+// its left neighbour, with two sockets and poll only. This is the most that any ring all-reduce could reach on these
+// links.
 //
-// In each round a host sends --bytes and receives as many; the next round begins when both are done. All hosts share
-// CLOCK_MONOTONIC (network namespaces of one machine) and are told when to start, so they warm up, count and stop at
+// In each round a host sends --bytes and receives as many. The next round begins when both are done. All hosts share
+// CLOCK_MONOTONIC (network namespaces of one machine) and get the same start time, so they warm up, count and stop at
 // the same time. Every host prints
 //   {"rounds": 238, "wall_s": 2.0003, "bytes": 239075328}
-// bytes: received; wall_s: between the two looks at the clock.
+// bytes: received; wall_s: time between the first and the last count.
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -33,7 +34,7 @@ namespace rondo {
 namespace {
 
 constexpr int kWrongUsage = 2;
-// Between the end of counting and hanging up, so that nobody is hung up on while he still counts.
+// From the end of counting to closing the sockets, so that no neighbour loses its connection while it still counts.
 constexpr double kLingerSeconds = 0.2;
 constexpr double kConnectSeconds = 10;
 
@@ -68,11 +69,12 @@ int NewSocket(const std::string& congestion_control) {
 }
 
 struct Ring {
-  int left;   // received from
-  int right;  // sent to
+  int left;   // socket to receive from
+  int right;  // socket to send to
 };
 
-// Listens before it connects, so a neighbour that is refused comes back until its neighbour has started too.
+// Connects to both neighbours. Each host listens before it connects, and tries again if its neighbour does not listen
+// yet.
 Ring Meet(const std::string& own, const std::string& right, std::uint16_t port, const std::string& congestion_control) {
   const int listener = NewSocket(congestion_control);
   const sockaddr_in here = AddressOf(own, port), there = AddressOf(right, port);
@@ -104,10 +106,10 @@ struct Count {
   std::uint64_t rounds = 0;
 };
 
-// Sends and receives rounds until `stop_s`; the counts at the first looks at the clock from each of `marks_s` on.
+// Exchanges rounds until `stop_s`. Returns the counts at the first time at or after each of `marks_s`.
 std::array<Count, 2> Exchange(const Ring& ring, std::size_t bytes, std::array<double, 2> marks_s, double stop_s) {
   std::vector<char> out(bytes), in(bytes);
-  std::size_t sent = 0, received = 0;  // of this round
+  std::size_t sent = 0, received = 0;  // in this round
   Count total;
   std::array<Count, 2> counts;
   std::size_t marked = 0;
@@ -116,7 +118,7 @@ std::array<Count, 2> Exchange(const Ring& ring, std::size_t bytes, std::array<do
     if (marked < marks_s.size() && total.time_s >= marks_s[marked]) counts[marked++] = total;
     if (total.time_s >= stop_s) return counts;
     std::array<pollfd, 2> ready{{{ring.left, POLLIN, 0}, {ring.right, POLLOUT, 0}}};
-    if (received == bytes) ready[0].fd = -1;  // ignored
+    if (received == bytes) ready[0].fd = -1;  // poll ignores negative descriptors
     if (sent == bytes) ready[1].fd = -1;
     if (poll(ready.data(), ready.size(), 10) < 0 && errno != EINTR) Die("poll");
     if (ready[0].revents != 0 && received < bytes) {

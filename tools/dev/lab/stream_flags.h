@@ -1,4 +1,4 @@
-// The flags that both programs of tools/dev/lab/wire_rate have.
+// The flags that both programs behind tools/dev/lab/wire_rate share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,9 +7,9 @@
 namespace rondo {
 
 struct StreamFlags {
-  std::size_t bytes = 1 << 20;  // of a round
-  double warm_seconds = 1;      // before anything is counted: empties the token buckets of shaped links, opens windows
-  double seconds = 2;           // counted, at least
+  std::size_t bytes = 1 << 20;  // of one round
+  double warm_seconds = 1;      // not counted: empties the token buckets of shaped links, opens TCP windows
+  double seconds = 2;           // minimum time to count
 
   void AddTo(CLI::App& app) {
     app.option_defaults()->always_capture_default();
