@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-// Insertions, deletions and substitutions that turn one word into the other (Levenshtein).
+// The number of insertions, deletions and substitutions that turn one text into the other (Levenshtein).
 std::size_t EditDistance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -21,26 +21,26 @@ class Option;
 
 namespace rondo {
 
-// A whole number within [low, high].
+// Adds an option that takes a whole number within [low, high].
 CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<void(std::int64_t)> take,
                        std::int64_t low, std::int64_t high, const std::string& help);
-// Bytes: 64, 4K, 1.5M, 2G.
+// Adds an option that takes a size in bytes: 64, 4K, 1.5M, 2G.
 CLI::Option* AddSize(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> take,
                      const std::string& help);
-// More than zero seconds, at most a million, a fraction allowed.
+// Adds an option that takes seconds: more than zero, at most a million, with an optional fraction.
 CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<void(Duration)> take,
                         const std::string& help);
-// One of `choices`.
+// Adds an option that takes one of `choices`.
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
                        const std::vector<std::string>& choices, const std::string& help);
-// Text that `take` parses. `take` returns "" or the error: "wants ...".
+// Adds an option that takes a text. `take` parses it and returns "" or the error: "wants ...".
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help);
 
-// --tls off|psk|certificates.
+// Adds --tls off|psk|certificates.
 CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take);
 
-// --ports FIRST-LAST.
+// Adds --ports FIRST-LAST.
 CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take);
 
 // "ring, tree": the names of values that have a Name(), for help and errors.

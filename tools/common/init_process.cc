@@ -23,7 +23,7 @@ void StopWith(pid_t worker, int signal) {
 }
 
 [[noreturn]] void End(int exit_code, bool was_in_foreground) {
-  if (was_in_foreground) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());  // with SIGTTOU blocked
+  if (was_in_foreground) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());  // SIGTTOU is blocked, so this does not stop us
   ::_exit(exit_code);
 }
 
@@ -54,7 +54,7 @@ void ServeAsInit() {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != init) ::_exit(1);
       ::setpgid(0, 0);
-      if (in_foreground) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());  // with SIGTTOU blocked
+      if (in_foreground) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());  // SIGTTOU is blocked, so this does not stop us
     }
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return;

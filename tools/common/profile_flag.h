@@ -13,7 +13,7 @@ class Option;
 
 namespace rondo {
 
-// The file is read when the flag is parsed.
+// Adds --profile. The file is read when the flag is parsed.
 CLI::Option* AddProfile(CLI::App& app, std::shared_ptr<const Profile>& profile);
 
 // If no flag has set `profile`, reads the file of the variable. Leaves `profile` null if the variable is not set.

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// The power of 1024 that a suffix stands for.
+// The exponent of 1024 that a suffix means.
 std::optional<int> ParseUnit(std::string_view suffix) {
   constexpr std::string_view kLetters = "KMGT";
   if (suffix.empty() || suffix == "B" || suffix == "b") return 0;

@@ -120,8 +120,7 @@ void ReadMemory(const HostFiles& files, MemoryFacts& facts) {
   for (std::string line; std::getline(mounts, line);) {  // tmpfs /dev/shm tmpfs rw,... 0 0
     std::istringstream words(line);
     std::string device, at, type;
-    if (words >> device >> at >> type && at == "/dev/shm")
-      facts.dev_shm_type = type;  // the last mount hides those before it
+    if (words >> device >> at >> type && at == "/dev/shm") facts.dev_shm_type = type;  // a later mount hides it
   }
   facts.room = shm::MemoryLeft(files.Path(""));
   if (const auto host = FindHostId(files.Path("")); !host) facts.host_error = host.error().message();

@@ -98,8 +98,8 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
                       : Fail(ErrorCode::kTimeout, "NVIDIA's driver did not answer within {} s",
                              std::chrono::ceil<std::chrono::seconds>(timeout).count());
   kill(child, SIGKILL);
-  waitpid(child, nullptr,
-          WNOHANG);  // do not wait: the driver may block the child in the kernel, where SIGKILL has no effect
+  // Do not wait: the driver may block the child in the kernel, where SIGKILL has no effect.
+  waitpid(child, nullptr, WNOHANG);
 }
 
 void AskGpuAdapters(const RdmaFacts& rdma, GpuFacts& facts) {

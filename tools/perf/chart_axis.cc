@@ -17,8 +17,7 @@ double Round(int index) {
 
 // The index of the last round number that is not above the value.
 int IndexBelow(double value) {
-  int index =
-      3 * static_cast<int>(std::floor(std::log10(value))) - 3;  // rounding may make it a few too low, never too high
+  int index = 3 * static_cast<int>(std::floor(std::log10(value))) - 3;  // a few too low at most, never too high
   while (Round(index + 1) <= value) ++index;
   return index;
 }

@@ -122,9 +122,7 @@ Result<PairBench::Flow> PairBench::TimedStream(Rank peer, bool sends, bool recei
   Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
   // The sender knows when all messages had arrived. Both ends use its time, or the longer one if both send.
   double theirs = 0;
-  if (sends)
-    RONDO_TRY(
-        communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // too small to wait for the receive
+  if (sends) RONDO_TRY(communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // small, so eager
   if (receives) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kFloat64, peer, kAgree));
   flow.seconds = std::max({theirs, sends ? flow.seconds : 0.0, 1e-9});
   return flow;

@@ -56,7 +56,7 @@ void AnswerReport(const Communicator& communicator, const PerfFlags& flags) {
   PrintError("rondo perf: rank {}: SIGUSR1: there is no --record-dir to leave records in\n", communicator.rank());
 }
 
-// Everything that one rank does once it has a communicator.
+// Runs the whole measurement of one rank on its communicator. Returns the exit code.
 int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlags& flags) {
   const auto report = [&](const Error& error, int exit_code) {
     return Complain("perf", fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
@@ -162,8 +162,8 @@ int MeasureInProcess(const PerfFlags& flags) {
     {
       const std::lock_guard lock(mutex);
       communicators[static_cast<std::size_t>(rank)] = std::move(*created);
-      if (interrupts.signal() != 0)
-        communicator.Abort(ReasonOf(interrupts.signal()));  // interrupted before this communicator existed
+      // An interrupt may have been received before this communicator existed.
+      if (interrupts.signal() != 0) communicator.Abort(ReasonOf(interrupts.signal()));
     }
     exit_codes[static_cast<std::size_t>(rank)] = MeasureOnRank(communicator, *clock, flags);
   };

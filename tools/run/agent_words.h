@@ -5,7 +5,7 @@
 // both sides send messages, which are called words:
 //
 //   word = bytes:u32 kind:u8 text*      `bytes` counts what follows it; at most kMaxWordBytes
-//   text = bytes:u32 and so many bytes  numbers are decimal
+//   text = bytes:u32 and its bytes      numbers are decimal
 //
 //   agent     hello    version caller own   the version of its rondo; `caller` and `own` are the addresses of the
 //                                           launcher's host and of its own host in its ssh connection ("": the agent

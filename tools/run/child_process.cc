@@ -33,9 +33,8 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 [[noreturn]] void BecomeCommand(char** argv, char** envp, const ChildOptions& options, int failure_pipe, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // the parent died before PR_SET_PDEATHSIG was in force
-  if (options.guard != nullptr)
-    options.guard->Add(::getpid());  // here too: the parent may be stopped before it can do so
+  if (::getppid() != parent) ::_exit(1);                         // the parent died before PR_SET_PDEATHSIG was in force
+  if (options.guard != nullptr) options.guard->Add(::getpid());  // the parent may be stopped before it can do so
   const int in = options.in >= 0 ? options.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) ::dup2(in, STDIN_FILENO);
   if (options.out >= 0) ::dup2(options.out, STDOUT_FILENO);

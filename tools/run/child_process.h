@@ -31,8 +31,8 @@ Result<Pipe> MakePipe();
 
 // How a process ended.
 struct ExitStatus {
-  int code = 0;    // its exit code, when it exited
-  int signal = 0;  // the signal that killed it, else 0
+  int code = 0;    // its exit code, if it exited
+  int signal = 0;  // the signal that killed it; 0: it exited
   bool failed() const { return code != 0 || signal != 0; }
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
   std::string ToString() const;  // "exited with code 3", "was killed by SIGKILL"

@@ -28,7 +28,7 @@ struct TracedOperation {
   // Since 1970, by the clock of the rank's host; merge.h aligns the hosts.
   Duration created{};
   std::optional<Duration> started;
-  std::optional<Duration> ended;  // completed or failed
+  std::optional<Duration> ended;  // when it completed or failed
   std::optional<std::uint64_t> step, bytes_done, bytes_due;
 
   std::string Text() const { return algorithm.empty() ? what : what + " by " + algorithm; }

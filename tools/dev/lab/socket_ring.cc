@@ -102,7 +102,7 @@ Ring Meet(const std::string& own, const std::string& right, std::uint16_t port, 
 
 struct Count {
   double time_s = 0;
-  std::uint64_t bytes = 0;  // received so far
+  std::uint64_t bytes = 0;  // bytes received so far
   std::uint64_t rounds = 0;
 };
 
