@@ -8,9 +8,9 @@ namespace rondo {
 // before anything else is opened.
 void OpenStandardStreams();
 
-// Makes the C streams stdout and stderr wait for room if the descriptor has O_NONBLOCK, which any process that shares
-// the pipe or terminal may set at any time. By themselves the C streams would drop what does not fit. The descriptors
-// are not changed. REQUIRES: called while no other thread runs, before anything is written.
+// Makes the C streams stdout and stderr wait for room if the descriptor has O_NONBLOCK. Any process that shares the
+// pipe or terminal may set this flag at any time. By themselves the C streams would drop what does not fit. The
+// descriptors are not changed. REQUIRES: called while no other thread runs, before anything is written.
 void MakeStandardStreamsWait();
 
 // Whether a write to this descriptor fails instead of waiting for room.

@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
-// Descriptors of a rank: those of the program itself; and for each peer a control connection, lanes over TCP and shared
-// memory, and what rank 0 keeps open for each rank of the shared segment. Measured: with 8 ranks of `rondo perf` that
-// share memory and all exchange data, each rank has 50.
+// Descriptors of a rank: those of the program itself; for each peer a control connection, and lanes over TCP and shared
+// memory; and those that rank 0 keeps open for each rank of the shared segment. Measured: with 8 ranks of `rondo perf`
+// that share memory and all exchange data, each rank has 50.
 constexpr std::uint64_t kFilesOfRank = 32, kFilesPerPeer = 8;
 // Tasks of a rank: the program's thread, the control thread, and two more for the program.
 constexpr std::uint64_t kTasksOfRank = 4;

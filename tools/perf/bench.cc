@@ -11,7 +11,8 @@ namespace rondo {
 namespace {
 
 constexpr std::byte kPoison{0xEE};  // content of an output before the operation
-// The most iterations in one batch, after which the ranks agree on more; and the most in all, if no time is given.
+// The most iterations in one batch, after which the ranks agree on more. Also the most in all, if the user gives
+// neither a time nor a number.
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 

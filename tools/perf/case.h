@@ -24,7 +24,7 @@ struct Wanted {
   bool all = false;  // combinations that make no sense are skipped; without `all` they are errors
 };
 
-// Where the buffers are. Add new values at the end: JSON files contain the names (rows_json.h).
+// Where the buffers are. Only append values, and do not rename them: JSON files contain the names (rows_json.h).
 enum class PerfMemory : std::uint8_t {
   kHost,
   kPinned,  // host memory, pinned for the GPU
@@ -119,8 +119,8 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
 // nccl-tests).
 double BusFactor(Collective collective, int world_size);
 
-// One row of results: a case in one placement. Each iteration counts with the time of its slowest rank. If a collective
-// has a root and all ranks share a host, that time is from the root's start to the end of the last rank.
+// One row of results: a case in one placement. Each iteration counts with the time of its slowest rank. For a
+// collective with a root, if all ranks share a host, that time is from the root's start to the last rank's end.
 struct PerfRow {
   PerfCase of;
   bool in_place = false;

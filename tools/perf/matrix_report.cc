@@ -60,8 +60,8 @@ std::string EndText(const LinkEnd& link) {
                      link.mtu_bytes > 0 ? fmt::format(", MTU {}", link.mtu_bytes) : "");
 }
 
-// One line per pair: the path as the lower rank sees it, the port at the other end, the line rate, and the percentage
-// of it that each direction reached.
+// One line per pair: the path as the lower rank sees it, the port at the other end, the line rate, and the share of
+// that rate that each direction reached.
 std::string PathLines(const Matrix& matrix, const std::vector<Direction>& directions) {
   std::string text;
   for (const Direction& up : directions) {

@@ -59,8 +59,8 @@ class PairBench {
   Status PingPong(Rank peer, bool leads, std::uint64_t times, TimeSamples* round_trips_us);
   // Makes round trips for about options.time, or options.iterations of them.
   Result<TimeSamples> TimedPingPong(Rank peer, bool leads);
-  // Sends or receives that many messages, `in_flight` at once. The sender returns when the receiver has confirmed the
-  // last one.
+  // Sends that many messages, receives that many, or both; `in_flight` at once in each direction. The sender returns
+  // when the receiver has confirmed the last one.
   Status Stream(Rank peer, bool sends, bool receives, std::uint64_t messages);
   // Does the same and measures the time. Both ends return the same time.
   Result<Flow> TimedStream(Rank peer, bool sends, bool receives, std::uint64_t messages);

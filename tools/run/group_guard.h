@@ -21,7 +21,7 @@ namespace rondo {
 
 class GroupGuard {
  public:
-  // If no process can be forked there is no guard, and only PR_SET_PDEATHSIG ends the ranks.
+  // If the guard process cannot be started, only PR_SET_PDEATHSIG ends the ranks.
   GroupGuard();
 
   // Registers a group. May be called again for the same group, and by the group's own process between fork and exec.

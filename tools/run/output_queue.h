@@ -1,8 +1,8 @@
 // Holds the output of a job's ranks until our stdout and stderr can take it.
 //
-// No write blocks: the reader of our output may have stopped reading (a pager, a terminal after Ctrl-S, a log collector
-// that hangs), and the launcher must still react to signals that end the job. Bytes that cannot be written yet wait
-// here. If too many wait, the launcher stops reading output from ranks, so that the ranks block in their own writes.
+// No write blocks. The reader of our output may have stopped reading: a pager, a terminal after Ctrl-S, a log collector
+// that hangs. The launcher must still react to signals that end the job. Bytes that cannot be written yet wait here. If
+// too many wait, the launcher stops reading output from ranks, so that the ranks block in their own writes.
 //
 // Thread rule: one thread.
 #pragma once

@@ -1,8 +1,8 @@
 // Measures every algorithm of every collective at every size. `rondo tune` makes profiles from the times, and judges
 // the library's choices by them. Every rank of a communicator must make the same calls.
 //
-// One round measures everything once, and rounds follow each other. So a disturbance of the machine (such as ranks that
-// temporarily share a core) affects a few rounds of every size, and not all rounds of a few sizes.
+// One round measures everything once, and rounds follow each other. A disturbance, such as two ranks that temporarily
+// share a core, then affects a few rounds of every size. Otherwise it would affect all rounds of a few sizes.
 #pragma once
 
 #include <cstdint>

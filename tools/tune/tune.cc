@@ -120,7 +120,7 @@ Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, s
   return communicator->Close();
 }
 
-// Lets all ranks meet, so that no rank begins the next world while another one still measures.
+// Makes all ranks rendezvous, so that no rank begins the next world while another one still measures.
 Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   ConnectOptions options = MeetingOf(flags);
   options.rank = rank;

@@ -3,7 +3,7 @@
 // links.
 //
 // In each round a host sends --bytes and receives as many. The next round begins when both are done. All hosts share
-// CLOCK_MONOTONIC (network namespaces of one machine) and get the same start time, so they warm up, count and stop at
+// CLOCK_MONOTONIC (network namespaces of one machine) and get the same start time. So they warm up, count and stop at
 // the same time. Every host prints
 //   {"rounds": 238, "wall_s": 2.0003, "bytes": 239075328}
 // bytes: received; wall_s: time between the first and the last count.
