@@ -1,4 +1,4 @@
-// The collectives of rondo.h: each is a call of Communicator's, with its arguments looked at.
+// The collectives of rondo.h: each checks its arguments and calls Communicator.
 #include <span>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace rondo::embed {
 namespace {
 
-// A collective that is called with (communicator, type, options).
+// Runs a collective: calls `call` with (communicator, type, options).
 template <typename Call>
 rondo_code Run(rondo_comm* comm, int dtype, const rondo_options* options, rondo_error** error, Call&& call) noexcept {
   return Answer(error, [&]() -> Status {
@@ -32,13 +32,13 @@ rondo_code Start(rondo_comm* comm, int dtype, const rondo_options* options, rond
   });
 }
 
-// A count for every rank; none where the array is NULL.
+// The counts of all ranks as a span; empty if the array is NULL.
 std::span<const std::uint64_t> CountsOf(const Communicator& communicator, const std::uint64_t* counts) {
   if (counts == nullptr) return {};
   return {counts, static_cast<std::size_t>(communicator.world_size())};
 }
 
-constexpr int kNoType = static_cast<int>(DataType::kUint8);  // of a barrier, which has no elements
+constexpr int kNoType = static_cast<int>(DataType::kUint8);  // the type for a barrier, which has no elements
 
 }  // namespace
 }  // namespace rondo::embed

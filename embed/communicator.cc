@@ -38,7 +38,8 @@ Result<Path> PathOf(const std::string& name) {
   return Fail(ErrorCode::kInvalidArgument, "options.transport: wants auto, tcp, shm or ib, not '{}'", Printable(name));
 }
 
-// One for all communicators. Never destroyed: they may end later than anything static.
+// The device of the process, shared by all communicators. It is never destroyed, because communicators may outlive
+// static objects.
 std::shared_ptr<Device> DeviceOfProcess() {
   static const auto* const device = new std::shared_ptr<Device>(CudaWhenUsed());
   return *device;
@@ -55,10 +56,10 @@ Result<std::shared_ptr<const RankFrame>> FrameOf(const rondo_connect_options& gi
       RankFrame{Printable(given.group), {given.job_ranks, given.job_ranks + given.world_size}});
 }
 
-// `kept` outlives what is made by them.
+// `kept` must outlive everything made with the options.
 Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
   ConnectOptions options;
-  if (given.store != nullptr) {  // first: from then on it is released, whatever is wrong with the rest
+  if (given.store != nullptr) {  // first, so that the store is released even if another option is wrong
     RONDO_ASSIGN(AdoptedStore adopted, AdoptForeignStore(*given.store));
     options.store = std::move(adopted.store);
     options.keeps_store = adopted.is_kept;
@@ -124,7 +125,7 @@ Result<std::unique_ptr<rondo_store>> MeetBy(const rondo_connect_options& given, 
   return held;
 }
 
-// One made of another: shares what outlives both.
+// Gives a communicator made from `from`, which shares the state that outlives both.
 Status Give(const rondo_comm& from, std::unique_ptr<Communicator> made, rondo_comm** to) {
   if (made == nullptr) return {};
   auto comm = std::make_unique<rondo_comm>();

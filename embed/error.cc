@@ -7,7 +7,7 @@
 namespace rondo::embed {
 namespace {
 
-// The texts that its pointers name.
+// An error that owns the texts to which its pointers refer.
 struct OwnedError : rondo_error {
   std::string text_, message_, host_, address_, network_, collective_, first_cause_;
 
@@ -30,7 +30,7 @@ struct OwnedError : rondo_error {
   }
 };
 
-// Never changed and never freed.
+// The error for the case that there is no memory. It is never changed and never freed.
 rondo_error kMemoryRanOut{.code = RONDO_OUT_OF_MEMORY,
                           .rank = -1,
                           .culprit = -1,

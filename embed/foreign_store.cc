@@ -1,5 +1,5 @@
-// A store whose functions somebody else brought (rondo_foreign_store). It has no batches and cannot be told to stop
-// waiting, so this one asks key by key, again and again.
+// A store whose functions the program supplies (rondo_foreign_store). Those functions have no batches, and a wait in
+// them could not be cancelled. So this class asks key by key and polls.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -80,7 +80,7 @@ class ForeignStore final : public Store {
   Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                       std::string_view desired, TimePoint) override {
     std::optional<std::string> current;
-    // Not NULL, even if empty: NULL is a key that is not there.
+    // An empty expectation must not be NULL: NULL means that the key does not exist.
     const char* const there = !expected ? nullptr : expected->empty() ? "" : expected->data();
     int swapped = 0;
     RONDO_TRY(Call(functions_.compare_set, std::string(key).c_str(), there, expected ? expected->size() : 0,
@@ -124,7 +124,7 @@ class ForeignStore final : public Store {
   const std::string name_;
   rondo_foreign_store functions_;
   const SteadyClock clock_;
-  std::mutex mutex_;  // one call at a time
+  std::mutex mutex_;  // makes calls one at a time
 };
 
 }  // namespace

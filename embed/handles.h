@@ -1,4 +1,4 @@
-// What the handles of rondo.h are, and what its functions share: errors that go over, arguments that are looked at.
+// The types behind the handles of rondo.h, and helpers that its functions share: error conversion and argument checks.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +21,20 @@
 
 namespace rondo::embed {
 
-// What outlives a communicator for those made of it (works, parts, next generations).
+// State that must outlive a communicator, because objects made from it use it: works, split and rebuilt communicators.
 struct Kept {
   std::unique_ptr<Logger> logger;
 };
 
-// One that functions of rondo.h give out, text and all.
+// Stores the error, with copies of its texts, in *error if `error` is not null. Returns its code.
 rondo_code HandOver(const Error& found, rondo_error** error) noexcept;
 inline rondo_code HandOver(const Status& status, rondo_error** error) noexcept {
   return status ? RONDO_OK : HandOver(status.error(), error);
 }
-// The error that takes no memory.
+// Stores an error that needs no memory.
 rondo_code HandOverOutOfMemory(rondo_error** error) noexcept;
 
-// Runs `body`, which gives a Status, as a function of rondo.h: no exception leaves it.
+// Runs `body`, which returns a Status, as the body of a function of rondo.h: no exception leaves it.
 template <typename Body>
 rondo_code Answer(rondo_error** error, Body&& body) noexcept {
   if (error != nullptr) *error = nullptr;
@@ -60,8 +60,9 @@ Result<OperationOptions> OptionsOf(const rondo_options* options);
 Result<MessageOptions> MessageOptionsOf(const rondo_options* options);
 Result<Duration> MillisecondsOf(const char* name, std::uint64_t ms);
 
-// A struct of rondo.h as this library knows it, from what a caller compiled against any version of the header gave.
-// `init` is that struct's rondo_..._init_sized, `made_by` what a caller should have used. NULL: the defaults.
+// Converts a struct of rondo.h to this library's version. `given` comes from a caller compiled against any version of
+// the header; null gives the defaults. `init` is the struct's rondo_..._init_sized. `made_by` names the function that
+// the caller should have used, for errors.
 template <typename Struct>
 Result<Struct> Known(const Struct* given, void (*init)(Struct*, std::size_t), const char* name, const char* made_by) {
   Struct known;
@@ -77,7 +78,7 @@ Result<Struct> Known(const Struct* given, void (*init)(Struct*, std::size_t), co
   return known;
 }
 
-// Defaults into as much of a struct as the caller knows, and as this library knows.
+// Fills in the defaults of the fields that both the caller's version and this library's version of a struct have.
 template <typename Struct>
 void InitSized(Struct* given, std::size_t size, Struct defaults) {
   if (given == nullptr || size < sizeof given->size) return;
@@ -86,10 +87,10 @@ void InitSized(Struct* given, std::size_t size, Struct defaults) {
   std::memcpy(static_cast<void*>(given), &defaults, std::min(size, sizeof defaults));
 }
 
-// Hands over what was started, unless the call itself was wrong.
+// Gives the work to the caller, or returns the error if the call itself was wrong.
 Status GiveWork(const rondo_comm& comm, Work started, rondo_work** work);
 
-// Whoever gets bytes frees them by rondo_bytes_free.
+// Copies the text into new bytes. The caller frees them with rondo_bytes_free.
 Status GiveBytes(std::string_view text, rondo_bytes* bytes);
 
 struct AdoptedStore {
@@ -111,8 +112,8 @@ struct rondo_work {
 };
 
 struct rondo_store {
-  std::shared_ptr<rondo::embed::Kept> kept;  // null: nothing is told of it
-  std::shared_ptr<rondo::Store> store;       // with its server, where this process has it
+  std::shared_ptr<rondo::embed::Kept> kept;  // null: the store logs nothing
+  std::shared_ptr<rondo::Store> store;       // also holds the server if this process serves the store
 };
 
 struct rondo_fusion {

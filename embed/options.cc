@@ -26,7 +26,7 @@ Result<rondo_options> KnownOptions(const rondo_options* options) {
 
 Result<Duration> MillisecondsOf(const char* name, std::uint64_t ms) {
   const auto with_sign = static_cast<std::int64_t>(ms);
-  if (with_sign < 0)  // bindings hand over times below 0 like this
+  if (with_sign < 0)  // bindings may pass negative times this way
     return Fail(ErrorCode::kInvalidArgument, "{}: {} ms, or {} ms without a sign, is not from 0 to {} ms (31 years)",
                 name, with_sign, ms, kMostMilliseconds);
   if (ms > kMostMilliseconds)
@@ -43,7 +43,7 @@ Result<DataType> DataTypeOf(int dtype) {
 Result<ReduceOp> ReduceOpOf(rondo_op op) {
   for (const ReduceOp known : kAllReduceOps)
     if (static_cast<int>(known) == op) return known;
-  // Which of these are defined, the communicator knows.
+  // The communicator knows which of these are defined.
   if (op >= kFirstUserOp && op < kFirstUserOp + kMaxUserOps) return static_cast<ReduceOp>(op);
   return Fail(ErrorCode::kInvalidArgument, "op: {} is no rondo_op", op);
 }

@@ -1,11 +1,12 @@
-// Rondo in C++17: a header alone, over the C interface (rondo.h), which says what every call does.
+// Rondo for C++17: a header-only layer over the C interface. rondo.h documents what every call does.
 //
 //   rondo::Comm comm = rondo::Comm::Connect();                  // env://
 //   std::vector<float> gradients = ...;
 //   comm.AllReduce(gradients.data(), gradients.data(), gradients.size(), RONDO_AVG);
 //
-// What fails throws rondo::Failure, which holds every field of a rondo_error. Handles are moved, not copied, and end
-// with their owners. Elements are of the types that ElementOf knows; 16-bit floats go by rondo.h's functions and get().
+// A failed call throws rondo::Failure, which holds every field of a rondo_error. Handles can be moved, not copied; a
+// handle's destructor frees its object. Element types are those that ElementOf accepts. For 16-bit floats use rondo.h's
+// functions with get().
 #ifndef RONDO_HPP_
 #define RONDO_HPP_
 
@@ -25,7 +26,7 @@ namespace rondo {
 
 class Failure : public std::runtime_error {
  public:
-  // Takes `error` over; null is memory that ran out before there were words.
+  // Takes ownership of `error`. Null means that there was no memory for an error.
   Failure(rondo_code code, rondo_error* error)
       : std::runtime_error(error != nullptr ? error->text : rondo_code_name(code)),
         code_(code),
@@ -33,15 +34,15 @@ class Failure : public std::runtime_error {
 
   rondo_code code() const { return code_; }
   int culprit() const { return error_ != nullptr ? error_->culprit : -1; }
-  // Everything there is to say; null only where there was no memory for it.
+  // All fields of the error; null only if there was no memory for them.
   const rondo_error* details() const { return error_.get(); }
 
  private:
   rondo_code code_;
-  std::shared_ptr<rondo_error> error_;  // an exception is copied
+  std::shared_ptr<rondo_error> error_;  // shared, because exceptions are copied
 };
 
-// Calls `call` with a rondo_error** and throws what it fails of.
+// Calls `call` with a rondo_error**, and throws a Failure if the call fails.
 template <typename Call>
 void Must(Call&& call) {
   rondo_error* error = nullptr;
@@ -64,7 +65,8 @@ constexpr rondo_dtype ElementOf() {
   static_assert(!kInteger || sizeof(Plain) != 2, "Rondo has no 16-bit integers");
 }
 
-// Defaults that are changed in place: Options().Timeout(5s).Algorithm("ring"). `algorithm` is lent.
+// An operation's options. The defaults are changed by chained calls: Options().Timeout(5s).Algorithm("ring"). The text
+// `algorithm` must live as long as the Options are used.
 class Options {
  public:
   Options() { rondo_options_init(&options_); }
@@ -92,8 +94,8 @@ class Options {
     options_.compare_results = yes ? RONDO_YES : RONDO_NO;
     return *this;
   }
-  // Buffers lie in memory of a GPU, and the operation is put on `stream`, a cudaStream_t, which waits for it or goes
-  // on.
+  // The buffers are in memory of a GPU, and the operation is put on `stream`, a cudaStream_t. `waits` says whether work
+  // put on the stream later waits for the operation.
   Options& OnCuda(void* stream, bool waits = true) {
     options_.memory = RONDO_MEMORY_CUDA;
     options_.stream = stream;
@@ -106,7 +108,8 @@ class Options {
   rondo_options options_;
 };
 
-// An operation under way. Its destructor forgets it, as rondo_work_free: buffers stay lent until it is final.
+// An operation in flight. The destructor calls rondo_work_free: the operation continues and uses its buffers until it
+// is final.
 class Work {
  public:
   explicit Work(rondo_work* work) : work_(work, rondo_work_free) {}
@@ -114,7 +117,7 @@ class Work {
   void Wait() {
     Must([&](rondo_error** error) { return rondo_work_wait(work_.get(), error); });
   }
-  // Whether it is final; throws what it failed of.
+  // Returns whether the operation is final. Throws if it has failed.
   bool WaitFor(std::chrono::milliseconds timeout) {
     const auto ms = static_cast<std::uint64_t>(timeout.count());
     return IsFinal([&](rondo_error** error) { return rondo_work_wait_for(work_.get(), ms, error); });
@@ -122,7 +125,7 @@ class Work {
   bool Test() {
     return IsFinal([&](rondo_error** error) { return rondo_work_test(work_.get(), error); });
   }
-  // Of a receive that has ended.
+  // The message of a receive that has ended with success; otherwise nullopt.
   std::optional<rondo_message> message() const {
     rondo_message came{};
     if (rondo_work_message(work_.get(), &came) != RONDO_OK) return std::nullopt;
@@ -172,7 +175,7 @@ class Comm {
   }
   void Abort(const std::string& reason) { rondo_comm_abort(get(), reason.c_str()); }
   void NoteRefusal(const std::string& call) { rondo_comm_note_refusal(get(), call.c_str()); }
-  // Nothing where the color is negative.
+  // Returns nullopt if the color is negative.
   std::optional<Comm> Split(int color, int key) {
     rondo_comm* part = nullptr;
     Must([&](rondo_error** error) { return rondo_comm_split(get(), color, key, &part, error); });
@@ -402,7 +405,7 @@ class Comm {
     });
   }
 
-  // Both at once. `output` is what goes to `to`, `input` where the message of `from_or_any` comes.
+  // Sends and receives at once. `output` is sent to rank `to`; `input` receives the message from `from_or_any`.
   template <typename T>
   rondo_message SendRecv(const T* output, std::uint64_t output_count, int to, int tag, T* input,
                          std::uint64_t input_count, int from_or_any, int tag_or_any, const Options& options = {}) {
@@ -425,7 +428,8 @@ class Comm {
   std::unique_ptr<rondo_comm, void (*)(rondo_comm*)> comm_;
 };
 
-// Many small all-reduces as few large ones; rondo.h says how buckets go out and until when memory is lent.
+// Combines many small all-reduces into few large ones. rondo.h says when buckets are issued and how long memory is
+// used.
 class Fusion {
  public:
   Fusion(Comm& comm, const rondo_fusion_options& options) : fusion_(nullptr, rondo_fusion_free) {
@@ -433,7 +437,7 @@ class Fusion {
     Must([&](rondo_error** error) { return rondo_fusion_create(comm.get(), &options, &fusion, error); });
     fusion_.reset(fusion);
   }
-  // Buckets of so many bytes.
+  // A fusion with default options and buckets of `bucket_bytes` bytes.
   Fusion(Comm& comm, std::uint64_t bucket_bytes) : Fusion(comm, WithBuckets(bucket_bytes)) {}
 
   template <typename T>

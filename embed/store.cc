@@ -31,7 +31,7 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
   opening.who = "a program that uses the store alone";
   RONDO_ASSIGN(opening.deadline, DeadlineIn(known.timeout_ms));
   RONDO_ASSIGN(const OpenedStore opened, OpenStore(method, opening));
-  const auto held = std::make_shared<OpenedStore>(opened);  // holds the server, too
+  const auto held = std::make_shared<OpenedStore>(opened);  // also holds the server
   auto made = std::make_unique<rondo_store>();
   made->store = std::shared_ptr<Store>(held, &held->store());
   return made;
@@ -42,7 +42,7 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
 Status GiveBytes(std::string_view text, rondo_bytes* bytes) {
   if (bytes == nullptr) return {};
   *bytes = {};
-  // One more, so that whoever takes it for text finds an end.
+  // One more byte, so that a caller that treats the value as text finds a terminating zero.
   void* const data = std::malloc(text.size() + 1);
   if (data == nullptr) throw std::bad_alloc();
   std::memcpy(data, text.data(), text.size());

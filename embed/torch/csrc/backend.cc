@@ -20,18 +20,18 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-// Every group of this process, for its end: in the order in which they were made, which is one on all ranks, for each
-// that ends waits for the others'.
+// All groups of this process, which must close them at its end. They are in the order in which they were made. That
+// order is the same on all ranks, which is necessary because each closing group waits for the other ranks.
 struct AllGroups {
   std::mutex mutex;
   std::vector<RondoBackend*> all;
 };
 AllGroups& Groups() {
-  static auto* const groups = new AllGroups;  // never destroyed: groups may end later than anything static
+  static auto* const groups = new AllGroups;  // never destroyed: groups may outlive static objects
   return *groups;
 }
 
-// How long a group that ends waits for operations of this rank that others may need, and how often it looks.
+// How long a closing group waits for operations of this rank that other ranks may need, and how often it checks.
 constexpr auto kForOperations = std::chrono::seconds(10);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
 
@@ -73,7 +73,7 @@ CommPtr Connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size
 RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds timeout,
                            const Settings& settings)
     : Base(rank, size),
-      // Groups of one rank each have one name between them in torch 2.
+      // In torch 2 all groups of one rank share one name.
       store_(size == 1 ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>()) : std::move(store)),
       settings_(settings),
       timeout_ms_(LimitOf(timeout, "timeout").count()),
@@ -99,14 +99,14 @@ RondoBackend::~RondoBackend() {
   if (getpid() == process_) {
     shared_.reset();
   } else {
-    (void)shared_.release();  // its threads are the parent's
+    (void)shared_.release();  // its threads belong to the parent
   }
 }
 
 void RondoBackend::CloseAll() {
   const std::lock_guard<std::mutex> lock(Groups().mutex);
   const auto until = std::chrono::steady_clock::now() + kForGoodbyes;
-  // Handlers of signals could end a group, and wait for the lock.
+  // Signal handlers are not run here: they could close a group and wait for the lock.
   for (RondoBackend* const group : Groups().all) group->CloseBy(until, [] { return false; });
   const WithoutGil free;
   for (RondoBackend* const group : Groups().all)
@@ -115,10 +115,10 @@ void RondoBackend::CloseAll() {
 
 void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)()) {
   const WithoutGil free;
-  if (getpid() != process_ || closed_.exchange(true)) return;  // a forked child has no say in the group
+  if (getpid() != process_ || closed_.exchange(true)) return;  // a forked child must not act for the group
   using Clock = std::chrono::steady_clock;
   if (shared_->owed > 0) {
-    // Nobody waits for them here, but other ranks may; librondo's thread drives them.
+    // No thread waits for them here, but other ranks may; librondo's thread advances them.
     const auto end = Clock::now() + kForOperations;
     while (shared_->owed > 0 && !shared_->interrupted && Clock::now() < end) {
       std::this_thread::sleep_for(kBetweenLooks);
@@ -131,12 +131,12 @@ void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*i
     until = Clock::now() + kForGoodbyes;
   }
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
-  // Those who waited for what failed have its error.
+  // The error is ignored: callers that waited for a failed operation already have it.
   rondo_comm_leave(comm_.get(), static_cast<uint64_t>(std::max<milliseconds::rep>(left, 0)), nullptr);
 }
 
 #if TORCH_VERSION_MAJOR >= 2
-// Both get a store in which nobody else is.
+// Both functions get a store that no other group uses.
 c10::intrusive_ptr<Base> RondoBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                              const std::vector<int>& ranks, const c10::intrusive_ptr<Options>& opts) {
   const auto me = std::find(ranks.begin(), ranks.end(), getRank());
@@ -154,7 +154,7 @@ c10::intrusive_ptr<Base> RondoBackend::merge(const c10::intrusive_ptr<c10d::Stor
                                              const c10::intrusive_ptr<Options>& opts, const int& rank,
                                              const int& size) {
   Settings settings = settings_;
-  settings.group.clear();  // whose ranks these are nothing here says
+  settings.group.clear();  // nothing here says which ranks of the job these are
   settings.job_ranks.clear();
   return c10::make_intrusive<RondoBackend>(store, rank, size, opts ? opts->timeout : timeout(), settings);
 }
@@ -192,7 +192,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   rondo_options_init(&options);
   options.timeout_ms = static_cast<uint64_t>(LimitOr(timeout, this->timeout()).count());
   options.scale = scale;
-  // Messages of a device come with memory of the host's, and with the side stream.
+  // Messages of a device use host memory and already have a side stream.
   const c10::Device device = parts.side != nullptr
                                  ? c10::Device(c10::kCPU)
                                  : DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
@@ -200,21 +200,22 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   if (!device.is_cpu()) {
     on_device.reset_device(device);
     parts.side = SideOf(device, parts.captured);
-    parts.queued = !settings_.blocking_wait || parts.captured;  // a graph has no host
+    parts.queued = !settings_.blocking_wait || parts.captured;  // a graph cannot wait in the host
     parts.side->FollowCurrent();
     options.memory = RONDO_MEMORY_CUDA;
     options.stream = parts.side->handle();
     options.stream_waits = parts.queued ? RONDO_YES : RONDO_NO;
-    // Beyond the end of the operation, until which it has what it needs.
+    // Keeps the memory beyond the end of the operation; until that end the operation holds it.
     if (parts.queued || parts.finish)
       for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
   }
   rondo_work* work = nullptr;
   try {
-    const HangsElsewhere elsewhere;  // a refusal may end other works, whose continuations may want the lock
+    const HangsElsewhere elsewhere;  // a refusal may end other works, and their continuations may take the lock
     Must([&](rondo_error** error) { return start(&options, &work, error); });
   } catch (...) {
-    if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());  // a capture ends well only if this is joined
+    // A capture succeeds only if the side stream is joined.
+    if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());
     throw;
   }
   if (issuing != nullptr) issuing->unlock();
@@ -222,7 +223,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
 }
 
 WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
-  if (parts.side == nullptr) {  // Python is asked, and so not under the lock
+  if (parts.side == nullptr) {  // this asks Python, so it must not happen under the lock
     const c10::Device device = DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
     parts.captured = !device.is_cpu() && SideStream::IsCurrentCaptured(device);
   }
@@ -238,7 +239,7 @@ WorkPtr RondoBackend::barrier(const c10d::BarrierOptions& opts) {
                        });
 }
 
-// ---- messages: those of a device go by way of the host's memory ----
+// ---- messages: those of a device are copied through host memory ----
 
 WorkPtr RondoBackend::send(Tensors& tensors, int to, int tag) {
   const at::Tensor flat = Flat(OnlyOf(tensors, "send").cpu());

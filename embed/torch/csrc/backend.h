@@ -1,6 +1,6 @@
-// Rondo as a backend of torch.distributed: the interface of c10d's process groups, on a rondo_comm.
+// Rondo as a backend of torch.distributed: implements the interface of c10d's process groups with a rondo_comm.
 //
-// One source for torch 1.13, where a backend is a c10d::ProcessGroup, and torch 2, where it is a c10d::Backend.
+// One source serves torch 1.13, where a backend is a c10d::ProcessGroup, and torch 2, where it is a c10d::Backend.
 #pragma once
 
 #include <rondo.h>
@@ -35,35 +35,36 @@ using Base = c10d::ProcessGroup;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// What a group is made with, beside what c10d says; empty is Rondo's default.
+// The settings of a group in addition to c10d's arguments. An empty value means Rondo's default.
 struct Settings : RankNames {
-  std::string profiled_as = "rondo";  // what its events in torch's profiler begin with
+  std::string profiled_as = "rondo";  // the prefix of the group's events in torch's profiler
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
   bool wide_partials = false;  // sums, averages and products of bfloat16 and float16 are computed in float32
-  // wait() on work of a device waits in the host, and throws what failed; else a stream waits.
+  // true: wait() for an operation on a device waits in the host, and throws if it has failed. false: a stream waits.
   bool blocking_wait = true;
 };
 
-// Thread rule: any; operations are issued one after the other.
+// Thread rule: any thread may call it; operations are issued one after the other.
 class RondoBackend final : public Base {
  public:
   RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
                const Settings& settings);
   ~RondoBackend() override;
-  // Never another name, not even in another's place: torch casts whatever is called "gloo" to Gloo's class.
+  // The name must always be "rondo", even if Rondo replaces another backend: torch casts any backend named "gloo" to
+  // Gloo's class.
   const std::string getBackendName() const override { return "rondo"; }
 
-  // Says goodbye, and waits a little for the others to do so. Operations that others may need are given some time to
-  // end. Ctrl-C ends that time.
+  // Sends goodbyes and waits a short time for those of the other ranks. Operations that others may need get some time
+  // to end; Ctrl-C ends that time.
   void Close() { CloseBy(std::chrono::steady_clock::now() + kForGoodbyes, EndsBySignal); }
   void Abort(const std::string& reason) { rondo_comm_abort(comm_.get(), reason.c_str()); }
-  // Of operations that say none.
+  // The timeout of operations that specify none.
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms_); }
   std::string Describe() const;
-  // Throws what this group has failed of, if anything, in a launched graph too.
+  // Throws the group's error if it has failed, also in a launched graph.
   void Check() const;
-  // For the end of the process: Close on every group there is, which share the little time.
+  // For the end of the process: closes every group. All groups share one short time limit.
   static void CloseAll();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -87,10 +88,11 @@ class RondoBackend final : public Base {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
-  void setSequenceNumberForGroup() override {}  // every rank counts alike from 0
+  void setSequenceNumberForGroup() override {}  // every rank counts from 0 in the same way
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
-  // What torch 2 has in addition. No `override`: some came with 2.1 and later, and there is no harm in having them.
+  // Functions that torch 2 adds. They have no `override`, because some exist only from torch 2.1 on; in older versions
+  // they do no harm.
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts);
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts);
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) { return allreduce(tensors, opts); }
@@ -107,25 +109,27 @@ class RondoBackend final : public Base {
 #endif
 
  private:
-  // How long a group that ends waits for the goodbyes of ranks that end it, too. Later ones find this rank's.
+  // How long a closing group waits for the goodbyes of ranks that close too. Ranks that close later find this rank's
+  // goodbye.
   static constexpr std::chrono::milliseconds kForGoodbyes{50};
 
   void CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)());
   using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
-  // `issuing`: released when it has been started. What hangs on others' futures may run after that, in this thread.
+  // `issuing` is released when the operation has been started. Afterwards this thread may run continuations of other
+  // futures.
   WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1,
               std::unique_lock<std::mutex>* issuing = nullptr);
-  // One at a time, among those that are ordered.
+  // Runs one operation at a time, among the operations that are ordered.
   WorkPtr RunCollective(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start,
                         double scale = 1);
-  // A call that this rank alone refuses: others that wait for it get the reason when this rank leaves.
+  // Records a call that only this rank refuses: other ranks that wait for it get the reason when this rank leaves.
   void NoteRefusal(const char* call, const std::exception& reason) const;
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
-  // On the host, coalesced.
+  // The sum of coalesced sparse tensors in host memory.
   at::Tensor SumOfSparse(const at::Tensor& mine, const rondo_options& options);
-  // Null for the host.
-  // What is captured has one of its own: others' ends must not become part of the graph.
+  // The side stream of a device; null for the host. Captured operations use a separate one, because the ends of other
+  // operations must not become part of the graph.
   std::shared_ptr<const SideStream> SideOf(c10::Device device, bool captured = false);
 
   const c10::intrusive_ptr<c10d::Store> store_;
@@ -137,7 +141,7 @@ class RondoBackend final : public Base {
   std::mutex issuing_;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<bool> closed_{false};
-  std::atomic<int> barriers_{0};  // monitored ones
+  std::atomic<int> barriers_{0};  // the number of monitored barriers so far
   std::mutex sides_mutex_;
   std::map<std::pair<c10::DeviceIndex, bool>, std::shared_ptr<const SideStream>> sides_;
 };

@@ -1,4 +1,5 @@
-// What c10d wants to be over when it returns, or what takes several operations, one depending on the other.
+// Functions that c10d expects to be complete when they return, or that need several operations, each depending on the
+// one before.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -23,10 +24,10 @@ rondo_options For(milliseconds timeout) {
 
 }  // namespace
 
-// Every rank's entries go to every rank, which adds them up in the order of ranks.
+// Sends every rank's entries to every rank, which adds them in rank order.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
-  const HangsElsewhere elsewhere;  // a continuation may want the lock
+  const HangsElsewhere elsewhere;  // a continuation may take the lock
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   try {
@@ -42,7 +43,7 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
 }
 
 at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options& options) {
-  // A tensor for what every rank has, with so many bytes of each.
+  // Gathers a tensor from every rank; bytes[r] is the size of rank r's.
   const auto gather = [&](const at::Tensor& own, const std::vector<uint64_t>& bytes) {
     uint64_t all = 0;
     for (const uint64_t of_rank : bytes) all += of_rank;
@@ -57,7 +58,7 @@ at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options
     return gathered;
   };
 
-  // What must be equal, and then what need not: the number of entries.
+  // First the values that must be equal on all ranks, then the number of entries, which may differ.
   std::vector<int64_t> shape{mine.sparse_dim(), mine.dense_dim(), static_cast<int64_t>(mine.scalar_type())};
   for (const int64_t size : mine.sizes()) shape.push_back(size);
   constexpr size_t kWords = 20;

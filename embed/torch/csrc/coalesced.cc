@@ -34,7 +34,8 @@ WorkPtr RondoBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors
   throw;
 }
 
-// What rank `rank` has of tensors that are the `size` parts of all ranks, one behind the other, each like its part.
+// Rank `rank`'s share of tensors that each hold the parts of `size` ranks, one after the other, each shaped like its
+// part.
 static Tensors PartsOf(const Tensors& wholes, const Tensors& parts, int rank, int size, const char* what) {
   TORCH_CHECK(wholes.size() == parts.size(), what, ": as many outputs as inputs");
   Tensors of_rank;

@@ -1,4 +1,4 @@
-// The collectives of c10d, each as one of Rondo's.
+// c10d's collectives, each as one collective of Rondo.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ bool AreEqual(const std::vector<uint64_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](uint64_t count) { return count == counts.front(); });
 }
 
-// The blocks of one side of an alltoall_base, in bytes.
+// The sizes in bytes of the blocks on one side of an alltoall_base.
 std::vector<uint64_t> Splits(const at::Tensor& tensor, const std::vector<int64_t>& splits, int size, const char* what) {
   const int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
   const uint64_t row = rows == 0 ? 0 : BytesOf(tensor) / static_cast<uint64_t>(rows);
@@ -42,7 +42,7 @@ std::vector<uint64_t> Splits(const at::Tensor& tensor, const std::vector<int64_t
 
 }  // namespace
 
-// ---- one tensor a rank ----
+// ---- one tensor for each rank ----
 
 WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) try {
   const at::Tensor& tensor = OnlyOf(tensors, "broadcast");
@@ -115,7 +115,7 @@ WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) 
   throw;
 }
 
-// ---- a tensor for each rank ----
+// ---- a list with a tensor for each rank ----
 
 WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                 const c10d::AllgatherOptions& opts) try {
@@ -271,7 +271,8 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   const std::vector<uint64_t> to = Splits(output, output_splits, getSize(), "alltoall_base: output");
   const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
-  // Who gives no splits may have a peer who gives his own. Only in graphs, which take no such, all are to give none.
+  // A rank without splits may have a peer with splits. Only in graphs, which do not support splits, must all ranks pass
+  // none.
   const bool equal = output_splits.empty() && input_splits.empty() && !output.device().is_cpu() &&
                      SideStream::IsCurrentCaptured(output.device());
   TORCH_CHECK(!equal || from == to, "alltoall_base: an input of ", input.numel(), " elements and an output of ",

@@ -1,11 +1,11 @@
-// Python's lock, for those who wait.
+// Releases Python's lock during a wait.
 #pragma once
 
 #include <Python.h>
 
 namespace rondo_torch {
 
-// Whoever may hold it while it waits for what Python code hangs on would wait for good.
+// A thread must not hold Python's lock while it waits for something that depends on Python code: it would wait forever.
 class WithoutGil {
  public:
   WithoutGil() : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}

@@ -18,10 +18,11 @@
 namespace rondo_torch {
 namespace {
 
-// Python's main thread is the process's, and in a forked child the thread that forked, which the same holds for.
+// Python's main thread is the main thread of the process. In a forked child it is the thread that forked, which is that
+// child's main thread.
 bool IsOnMainThread() { return syscall(SYS_gettid) == getpid() && Py_IsInitialized() != 0; }
 
-// A call in a thread of its own; it and the caller share it.
+// A call in its own thread; that thread and the caller share this object.
 struct Aside {
   std::function<void(const GivenUp&)> call;
   std::mutex mutex;
@@ -37,7 +38,7 @@ struct Aside {
     } catch (...) {
       thrown = std::current_exception();
     }
-    call = nullptr;  // with what it owns, before the caller goes on
+    call = nullptr;  // frees what the call owns before the caller continues
     {
       const std::lock_guard<std::mutex> lock(mutex);
       failure = thrown;

@@ -13,7 +13,7 @@
 namespace rondo_torch {
 namespace {
 
-// torch shows a store's prefix to classes derived from it alone.
+// Reads a store's prefix, which torch shows only to derived classes.
 struct Prefix : c10d::PrefixStore {
   static const std::string& Of(const c10d::PrefixStore& store) { return store.*(&Prefix::prefix_); }
 };
@@ -24,7 +24,7 @@ struct Place {
   c10d::Store* store;
 };
 
-// The store below all prefixes.
+// Finds the store below all prefixes.
 Place PlaceOf(c10d::Store& store) {
   Place place{"", {}, &store};
   while (auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(place.store)) {
@@ -42,7 +42,7 @@ std::string NameOf(c10d::Store& store, int rank) {
   return name.str();
 }
 
-// A new FileStore has no file yet: the first to set a key makes it. One that has read something has.
+// A new FileStore has no file: the first set of a key creates it. A FileStore that has read something has a file.
 struct Position : c10d::FileStore {
   static off_t Of(const c10d::FileStore& store) { return store.*(&Position::pos_); }
 };
@@ -58,7 +58,7 @@ struct AllMakings {
   std::map<std::string, std::shared_ptr<std::atomic<bool>>> all;  // whether a second one has been begun
 };
 AllMakings& Makings() {
-  static auto* const makings = new AllMakings;  // never destroyed: threads may end later than anything static
+  static auto* const makings = new AllMakings;  // never destroyed: threads may outlive static objects
   return *makings;
 }
 

@@ -1,4 +1,4 @@
-// A group while this process makes it: what ends that early.
+// Conditions that end the construction of a group early.
 #pragma once
 
 #include <atomic>
@@ -10,23 +10,24 @@
 
 namespace rondo_torch {
 
-// Thread rule: one thread makes one group. Other threads may make others meanwhile.
+// Thread rule: one thread makes one group. Other threads may make other groups at the same time.
 class Making {
  public:
-  // Throws, and has the other one fail too, if another thread makes a group on the same store under the same name and
-  // as the same rank: nothing would say which of the other ranks' groups belongs to which. `given_up` outlives this.
+  // Throws if another thread is making a group on the same store, under the same name and as the same rank; that other
+  // thread fails too. Ranks could not decide which of their groups belong together. `given_up` must outlive this
+  // object.
   Making(c10d::Store& store, int rank, const GivenUp& given_up);
   ~Making();
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;
 
-  // Throws if it is of no use to go on: the caller was interrupted, a second group was begun at once, or the file of a
-  // FileStore is gone.
+  // Throws if continuing is useless: the caller was interrupted, a second such group was begun, or the file of a
+  // FileStore was removed.
   void Check() const;
 
  private:
-  const std::string name_;  // of the store, with its prefixes, and the rank
-  const std::string file_;  // of a FileStore that has read from it; "": there is none
+  const std::string name_;  // the store's name with its prefixes, and the rank
+  const std::string file_;  // the file of a FileStore that has read from it; "": none
   const GivenUp& given_up_;
   std::shared_ptr<std::atomic<bool>> is_second_begun_;
 };

@@ -1,7 +1,7 @@
-// Rank 0 makes the name up. Each other rank calls, with a word that it made up; rank 0 answers with that word and the
-// name; the rank says the name back. So a rank heeds only answers to itself, and rank 0 is content only when all have
-// said its own name: of what earlier ranks left behind, nothing fits. Rank 0 looks for new calls until then, so whom it
-// answered may well have been somebody's who is dead.
+// Rank 0 makes up the name. Each other rank writes a random word, its call; rank 0 answers with that word and the name;
+// the rank writes the name back. So a rank accepts only answers to its own call, and rank 0 finishes only when all
+// ranks have confirmed its own name. Values left by earlier ranks match neither. Rank 0 looks for new calls until it
+// finishes, because an answered call may be that of a rank that has died.
 #include "meeting.h"
 
 #include <c10/util/Exception.h>
@@ -31,7 +31,7 @@ void Set(c10d::Store& store, const std::string& key, const std::string& value) {
   store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
 }
 
-// Empty where there is nothing; get would wait.
+// The value of a key, or an empty string if the key does not exist; get would wait.
 std::string Get(c10d::Store& store, const std::string& key) {
   if (!store.check({key})) return {};
   const std::vector<uint8_t> value = store.get(key);
@@ -42,7 +42,7 @@ std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout
                  const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string name = MadeUp();
-  std::map<int, std::string> missing;  // and the call that each has been answered
+  std::map<int, std::string> missing;  // and the call of each rank that was answered last
   for (int rank = 1; rank < size; ++rank) missing[rank];
   while (true) {
     making.Check();
@@ -69,7 +69,7 @@ std::string Join(c10d::Store& store, int rank, std::chrono::milliseconds timeout
                  const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string call = MadeUp();
-  making.Check();  // first: to set a key would make a FileStore's file anew
+  making.Check();  // first, because setting a key would create a FileStore's file again
   Set(store, Key("call", rank), call);
   while (true) {
     making.Check();

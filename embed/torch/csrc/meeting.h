@@ -1,4 +1,4 @@
-// A name for one meeting of a group's ranks, on a store that may hold what earlier ones left there.
+// A unique name for one rendezvous of a group's ranks, on a store that may hold values of earlier ones.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,10 @@
 
 namespace rondo_torch {
 
-// The same for all ranks and like no earlier one, for rondo_connect's `job`. Every rank calls it. torchrun gives the
-// ranks that it starts again the store of those that died, and says nothing by which all of them could tell the two
-// apart. Throws, after `timeout`, naming who is missing by `names`, and at once what `making` ends with.
+// Returns a name that is equal on all ranks and different from all earlier ones, for rondo_connect's `job`. Every rank
+// must call it. It is necessary because torchrun gives restarted ranks the store of the ranks that died, and nothing
+// else lets the ranks tell the two apart. Throws after `timeout`, naming the missing ranks by `names`. Throws at once
+// if making.Check() throws.
 std::string NameOfMeeting(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout,
                           const RankNames& names, const Making& making);
 

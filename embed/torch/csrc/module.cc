@@ -1,4 +1,4 @@
-// What Python sees: rondo_torch._backend.
+// The module that Python imports: rondo_torch._backend.
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using rondo_torch::Settings;
 
 namespace {
 
-// A datetime.timedelta, or seconds as a number. pybind11's own conversion overflows beyond 292,000 years.
+// Converts a datetime.timedelta, or a number of seconds. pybind11's own conversion overflows beyond 292,000 years.
 std::chrono::milliseconds TimeOf(const py::object& given) {
   using std::chrono::milliseconds;
   if (py::isinstance(given, py::module_::import("datetime").attr("timedelta"))) {
@@ -56,7 +56,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const py::object& timeout,
                        const Settings& settings) {
              const std::chrono::milliseconds limit = TimeOf(timeout);
-             const py::gil_scoped_release free;  // the store may be Python's
+             const py::gil_scoped_release free;  // the store may be implemented in Python
              return c10::make_intrusive<RondoBackend>(store, rank, size, limit, settings);
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("settings"))
@@ -66,7 +66,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("check", &RondoBackend::Check, alone,
            "Raises what the group has failed of, in a replayed graph too; for when a stream was waited for.")
       .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.")
-      // Of who is not in a group that is made: nothing, since only those who are in it meet.
+      // Ranks outside a new group have nothing to do, because only its members meet.
       .def("perform_nocolor_split", [](RondoBackend&, const py::object&) {});
   py::class_<RondoStore, c10d::Store, c10::intrusive_ptr<RondoStore>>(module, "RondoStore",
                                                                       "Where the ranks of a job have met.");

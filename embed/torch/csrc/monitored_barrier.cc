@@ -1,12 +1,13 @@
-// The barrier that says who is late. Rank 0 collects, and knows; every rank is told, and the group goes on after it.
+// A barrier that names the late ranks. Rank 0 collects the answers and decides; every rank gets the verdict. The group
+// stays usable.
 //
 //   rank 0                                  another rank
-//   "here" to every rank               ->   waits for it: until then rank 0 is the one that is late
-//   waits for every rank's answer      <-   "present"; or, where its time was over before, "gave up"
+//   "here" to every rank               ->   waits for it: until then rank 0 is the late one
+//   waits for every rank's answer      <-   "present"; or "gave up", if its time had passed before
 //   the verdict to every rank          ->   waits for it: rank 0 has as much time as this rank had
 //
-// So whoever is late finds, when it comes, what the others made of it, and is told that it was the late one. Nothing
-// here makes the group fail: a receive that ends at its timeout is taken back, and sends are left to themselves.
+// So a late rank learns that it was late when it reaches the barrier. Nothing here fails the group: a receive that
+// times out is withdrawn, and no rank waits for the sends.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -25,20 +26,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Monitored barriers have tags of their own, at the end of what there is, three each, one after the other.
+// Monitored barriers have their own tags, at the end of the range. Each barrier takes the next three.
 constexpr int kFirstTag = (1 << 30) + (1 << 29);
 constexpr int kBarriers = 1 << 20;
 enum BarrierTag { kHere, kAnswer, kVerdict, kBarrierTags };
 static_assert(kFirstTag <= INT32_MAX - kBarriers * kBarrierTags);
 
-// Waits look so often whether a signal has come.
+// How often a wait checks for signals.
 constexpr uint64_t kLookMs = 50;
-// A verdict may be under way for so long.
+// How long the delivery of a verdict may take.
 constexpr milliseconds kUnderWay{5000};
 
 using Words = std::vector<int32_t>;
 
-// One message, and its memory; whoever forgets it leaves it to itself.
+// One message with its memory. If it is destroyed earlier, the operation continues and keeps the memory.
 class BarrierMessage {
  public:
   using Start = std::function<rondo_code(Words& words, rondo_work** work, rondo_error** error)>;
@@ -46,7 +47,7 @@ class BarrierMessage {
     rondo_work* work = nullptr;
     Must([&](rondo_error** error) { return start(*words_, &work, error); });
     work_ = std::shared_ptr<rondo_work>(work, rondo_work_free);
-    // The memory lives until the operation is final.
+    // The memory must live until the operation is final.
     auto* const kept = new std::shared_ptr<Words>(words_);
     const auto done = [](void* user, const rondo_error*) { delete static_cast<std::shared_ptr<Words>*>(user); };
     rondo_error* error = nullptr;
@@ -56,7 +57,8 @@ class BarrierMessage {
     }
   }
   const Words& words() const { return *words_; }
-  // Whether it came in time. Throws what else it failed of, and what a signal (Ctrl-C) makes Python throw.
+  // Returns whether the message arrived in time. Throws any other error of the operation, and what Python throws for a
+  // signal (Ctrl-C).
   bool Await() const {
     while (true) {
       rondo_error* error = nullptr;
@@ -81,10 +83,10 @@ class BarrierMessage {
   std::shared_ptr<rondo_work> work_;
 };
 
-// What an exception says; torch's own add the place in the code on more lines.
+// The first line of an exception's text; torch adds the place in its code on more lines.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Long enough for anybody, and three times that is no overflow.
+// The longest timeout of a barrier; three times this time does not overflow.
 constexpr milliseconds kLongestBarrier{100'000'000'000};
 
 }  // namespace
@@ -92,7 +94,7 @@ constexpr milliseconds kLongestBarrier{100'000'000'000};
 void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const WithoutGil free;
   const std::string me = Capital(settings_.Name(getRank()));
-  // In torch's words, which its tests look for; LimitOf has others.
+  // This text is torch's, because torch's tests look for it; LimitOf has another one.
   TORCH_CHECK(opts.timeout == c10d::kUnsetTimeout || opts.timeout.count() > 0 || opts.timeout < -kLongest, me,
               " timed out in monitoredBarrier: expected a timeout above 0, got ", opts.timeout.count(), " ms");
   const milliseconds limit = std::min(
@@ -126,7 +128,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   };
 
   if (getRank() != 0) {
-    // These words are torch's as well.
+    // This text is torch's too.
     const std::string reached =
         me + " successfully reached monitoredBarrier, but received errors while waiting for send/recv from " +
         settings_.Name(0) + ": ";
@@ -177,7 +179,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     if (!came) late.push_back(rank);
     if (came && answer.words()[0] == 0) gave_up.push_back(rank);
   }
-  // Where others gave up it is this rank that came late, whoever else did.
+  // If other ranks gave up, rank 0 itself was late, whichever other ranks were late too.
   Words verdict = gave_up.empty() ? late : Words{0};
   verdict.insert(verdict.begin(), static_cast<int32_t>(verdict.size()));
   verdict.resize(size + 1);

@@ -7,7 +7,7 @@
 namespace rondo_torch {
 namespace {
 
-// cuThreadExchangeStreamCaptureMode, of the driver that torch has loaded; there is no header of CUDA's here.
+// cuThreadExchangeStreamCaptureMode of the driver that torch has loaded; CUDA's headers are not available here.
 using Exchange = int (*)(int* mode);
 constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 
@@ -28,7 +28,7 @@ OnDevice::OnDevice(c10::optional<c10::Device> device) : mode_(kRelaxed) {
   try {
     guard_.reset_device(*device);
   } catch (const std::exception&) {
-    return;  // its context is lost, which is told where it is asked for anything
+    return;  // the device's context is lost; the next call that uses it reports that
   }
   is_on_ = true;
   ExchangeMode(&mode_);

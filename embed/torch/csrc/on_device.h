@@ -1,4 +1,4 @@
-// A device for a while, on a thread that may never have had one.
+// Selects a device for a scope, on a thread that may not have used any device yet.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,11 +6,12 @@
 
 namespace rondo_torch {
 
-// Makes `device` the thread's; none, or the host: does nothing. Meanwhile nothing that the thread asks of CUDA breaks a
-// capture of another thread, which in the global mode forbids everybody what may be unsafe.
+// Makes `device` the current device of the thread. Does nothing if there is none, or if it is the host. In the scope no
+// CUDA call of this thread breaks a stream capture of another thread; a capture in global mode otherwise forbids unsafe
+// calls to all threads.
 //
-// Whatever has events of a device is to go before this does: one that is destroyed goes back to the thread's device of
-// before, and that of a thread which has none is GPU 0, where a context would be made.
+// Objects with events of the device must be destroyed before this object. Destroying an event switches back to the
+// thread's earlier device. For a thread without one that is GPU 0, and a context would be made there.
 class OnDevice {
  public:
   explicit OnDevice(c10::optional<c10::Device> device);

@@ -1,4 +1,5 @@
-// Names of a group's ranks in errors: the job's numbers, with the group's beside, as librondo's own errors have them.
+// Names of a group's ranks in errors: the rank of the job, followed by the rank of the group, as in librondo's own
+// errors.
 #pragma once
 
 #include <cctype>
@@ -9,18 +10,18 @@
 namespace rondo_torch {
 
 struct RankNames {
-  // Of a group of some of the job's ranks: its name, and the job's ranks by rank of the group. Empty if the group's
-  // numbers are the job's, and with torch 1.13, which does not give them.
+  // For a group of only some of the job's ranks: its name, and the job's ranks indexed by rank of the group. Empty if
+  // both numberings are equal. Also empty with torch 1.13, which does not supply them.
   std::string group;
   std::vector<int32_t> job_ranks;
 
-  // "rank 3 (rank 1 of group NAME)"; "rank 1" where there is no group.
+  // "rank 3 (rank 1 of group NAME)", or "rank 1" without a group.
   std::string Name(int rank) const {
     const std::string own = "rank " + std::to_string(rank);
     if (rank < 0 || static_cast<size_t>(rank) >= job_ranks.size()) return own;
     return "rank " + std::to_string(job_ranks[static_cast<size_t>(rank)]) + " (" + own + " of group " + group + ")";
   }
-  // "ranks 1, 2", or the names of the ranks behind commas.
+  // "ranks 1, 2" without a group, otherwise the names of the ranks separated by commas.
   std::string Names(const std::vector<int32_t>& ranks) const {
     std::string text = job_ranks.empty() && ranks.size() > 1 ? "ranks " : "";
     for (size_t i = 0; i < ranks.size(); ++i) {
@@ -31,7 +32,7 @@ struct RankNames {
   }
 };
 
-// As the first word of a sentence.
+// The text with a capital first letter, for the beginning of a sentence.
 inline std::string Capital(std::string text) {
   if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   return text;

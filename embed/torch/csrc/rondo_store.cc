@@ -13,11 +13,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of the meeting that rondo:// stands for, which counts apart from those of other parts of the process: rondo.init() of
-// the Python package, say, begins at 0 in the same store.
+// The generation for the rendezvous behind rondo://. It must differ from other generations of this process in the same
+// store: rondo.init() of the Python package, for example, begins at 0.
 constexpr uint64_t kGeneration = uint64_t{1} << 32;
 
-// torch's word for "for ever" is 0; what is below is a time beyond what torch's own arithmetic takes.
+// For torch 0 means no limit. Negative times are overflows of torch's own arithmetic.
 uint64_t Limit(std::chrono::milliseconds timeout) {
   return static_cast<uint64_t>((timeout.count() <= 0 ? kLongest : std::min(timeout, kLongest)).count());
 }

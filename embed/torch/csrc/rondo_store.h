@@ -1,4 +1,4 @@
-// Rondo's store as one of torch's: what init_method="rondo://" gives.
+// Rondo's store as a store of torch: the result of init_method="rondo://".
 #pragma once
 
 #include <rondo.h>
@@ -14,13 +14,13 @@
 
 namespace rondo_torch {
 
-// Any thread uses it. Ctrl-C ends every wait for it. It ends, with its server where this process has it, with the last
-// of its owners.
+// Any thread may use it. Ctrl-C ends every wait for it. The store, and its server if this process has it, ends when its
+// last owner frees it.
 class RondoStore : public c10d::Store {
  public:
   using Value = std::vector<uint8_t>;
 
-  // In a forked child it is left alone: its connection and its server's threads are the parent's.
+  // A forked child does not free the store: its connection and its server's threads belong to the parent.
   explicit RondoStore(rondo_store* store)
       : store_(store, [process = getpid()](rondo_store* ended) {
           if (getpid() == process) rondo_store_free(ended);
@@ -29,13 +29,13 @@ class RondoStore : public c10d::Store {
   void set(const std::string& key, const Value& value) override;
   // Waits for the key.
   Value get(const std::string& key) override;
-  // An empty `expected` stands for a key that is not there. Gives what is there afterwards, or `expected` where nothing
-  // is.
+  // An empty `expected` means a key that does not exist. Returns the value that the key holds afterwards, or `expected`
+  // if it holds none.
   Value compareSet(const std::string& key, const Value& expected, const Value& desired) override;
   int64_t add(const std::string& key, int64_t value) override;
   bool deleteKey(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
-  // Throws: Rondo's stores do not count.
+  // Throws: Rondo's stores cannot count their keys.
   int64_t getNumKeys() override;
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
@@ -44,21 +44,22 @@ class RondoStore : public c10d::Store {
 #endif
 
  private:
-  // Throws what `call`, a function of rondo.h's with all that it uses, fails of. Interrupted, the call goes on.
+  // Runs `call`, a call of rondo.h that owns everything it uses, and throws if it fails. If the wait is interrupted,
+  // the call continues.
   template <typename Call>
   void Ask(Call call) const;
 
   const std::shared_ptr<rondo_store> store_;
 };
 
-// Where the ranks of a job have met.
+// The result of a rendezvous: the store, this rank and the world size.
 struct Met {
   c10::intrusive_ptr<RondoStore> store;
   int32_t rank = -1;
   int32_t world_size = 0;
 };
-// As rondo_meet; `url` is one of Rondo's: env://?rank=1. Of `settings` what says how this rank can be reached. Throws,
-// naming who is missing.
+// Calls rondo_meet. `url` is one of Rondo's URLs, for example env://?rank=1. Only the settings that say how this rank
+// can be reached are used. Throws an error that names the missing ranks.
 Met Meet(const std::string& url, std::chrono::milliseconds timeout, const Settings& settings);
 
 }  // namespace rondo_torch

@@ -23,7 +23,8 @@ c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, 
   return device.value_or(c10::Device(c10::kCPU));
 }
 
-// c10 has streams of torch's pool, and tells their handles only to whom it was built with; Python tells everybody.
+// c10 gives out streams of torch's pool, but gives their handles only to code built for CUDA. Python gives the
+// handles to any caller.
 std::shared_ptr<const SideStream> SideStream::Make(c10::Device device) {
   const pybind11::gil_scoped_acquire locked;
   const auto [number, handle] = pybind11::module_::import("rondo_torch")
@@ -55,7 +56,7 @@ c10::Event SideStream::Mark() const {
 
 void SideStream::LetCurrentFollow(const c10::Event& mark) const { mark.block(Current()); }
 
-// Events that one can sleep on are not every torch's.
+// Polls, because not every torch has events on which a thread can sleep.
 void SideStream::WaitFor(const c10::Event& mark) {
   constexpr auto kPause = std::chrono::microseconds(20);
   for (int pauses = 1; !mark.query(); ++pauses) {

@@ -1,6 +1,6 @@
-// A stream of a device beside the caller's, on which operations on that device's memory take their turn: what the
-// caller goes on to put on its own stream does not wait for them until it says so. By c10's own words for devices, so
-// that one build of this serves hosts with CUDA and without.
+// A second stream beside the caller's, for operations on memory of a device. Later work on the caller's stream does not
+// wait for these operations until the caller asks for that. This file uses only c10's device-independent interface, so
+// one build serves hosts with and without CUDA.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,30 +13,31 @@
 
 namespace rondo_torch {
 
-// The one device that all of them are on. Throws where there are two; `what` says whose.
+// The one device on which all the tensors are. Throws if there are two; `what` names the operation in the error.
 c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, const char* what);
 
-// Thread rule: any.
+// Thread rule: any thread.
 class SideStream {
  public:
-  // Asks torch.cuda for one; takes Python's lock for that.
+  // Gets a stream from torch.cuda; takes Python's lock for that.
   static std::shared_ptr<const SideStream> Make(c10::Device device);
   SideStream(c10::Stream stream, void* handle) : stream_(stream), handle_(handle) {}
 
   const c10::Stream& stream() const { return stream_; }
   void* handle() const { return handle_; }  // a cudaStream_t
 
-  // What is put on it from now on comes after all that is on the caller's current stream.
+  // Makes later work on this stream wait for all work on the caller's current stream.
   void FollowCurrent() const;
-  // A mark behind all that is on it.
+  // An event after all work that is on this stream.
   c10::Event Mark() const;
-  // What the caller puts on its current stream from now on comes after the mark.
+  // Makes later work on the caller's current stream wait for `mark`.
   void LetCurrentFollow(const c10::Event& mark) const;
-  // Returns when the stream has come to the mark. Throws what a handler of signals raises meanwhile.
+  // Returns when the stream has reached the event. Throws if a signal handler raises meanwhile.
   static void WaitFor(const c10::Event& mark);
   // Whether the caller's current stream on the device is being captured into a graph. Takes Python's lock.
   static bool IsCurrentCaptured(c10::Device device);
-  // Their memory is given to nobody else before what is on this stream now has ended, whoever forgets them.
+  // The tensors' memory is not reused before all work that is now on this stream has ended, even if the tensors are
+  // freed.
   void Keep(const std::vector<at::Tensor>& tensors) const;
 
  private:

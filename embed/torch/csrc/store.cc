@@ -14,7 +14,8 @@ Value ValueOf(const void* bytes, size_t size) {
   return Value(first, first + size);
 }
 
-// Runs `body` and says in `why` what it threw. torch's stores throw; nothing may be thrown through C.
+// Runs `body`, and writes the text of an exception into `why`. torch's stores throw, but no exception may pass through
+// C.
 template <typename Body>
 int Told(char* why, size_t why_bytes, Body&& body) noexcept {
   try {
@@ -28,7 +29,7 @@ int Told(char* why, size_t why_bytes, Body&& body) noexcept {
   return 1;
 }
 
-// What throws here is an error of the store to Rondo, which ends rondo_connect.
+// Rondo treats an exception here as an error of the store, which ends rondo_connect.
 c10d::Store& Of(void* user) { return (*static_cast<const std::shared_ptr<TorchStore>*>(user))->CheckedStore(); }
 
 int Set(void* user, const char* key, const void* value, size_t bytes, char* why, size_t why_bytes) {
@@ -48,7 +49,8 @@ int Add(void* user, const char* key, int64_t delta, int64_t* sum, char* why, siz
   return Told(why, why_bytes, [&] { *sum = Of(user).add(key, delta); });
 }
 
-// An empty expectation is torch's word for a key that is not there; what is there afterwards is its answer.
+// For torch an empty expectation means a key that does not exist. torch returns the value that the key holds
+// afterwards.
 int CompareSet(void* user, const char* key, const void* expected, size_t expected_bytes, const void* desired,
                size_t desired_bytes, int* swapped, void (*take)(void*, const void*, size_t), void* to, char* why,
                size_t why_bytes) {

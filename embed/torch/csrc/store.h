@@ -1,4 +1,4 @@
-// torch's store, for Rondo to meet through.
+// A store of torch as the store through which Rondo's ranks meet.
 #pragma once
 
 #include <rondo.h>
@@ -12,7 +12,8 @@
 
 namespace rondo_torch {
 
-// Its functions fail as soon as `making` does, which may end once rondo_connect has returned and EndMaking was called.
+// Its functions fail as soon as `making` does. `making` may be destroyed after rondo_connect has returned and EndMaking
+// was called.
 class TorchStore {
  public:
   TorchStore(c10::intrusive_ptr<c10d::Store> store, const Making& making)
@@ -30,6 +31,6 @@ class TorchStore {
  private:
   const c10::intrusive_ptr<c10d::Store> store_;
   std::atomic<const Making*> making_;  // null: the group has been made
-};
+};                                     // null: the group has been made
 
 }  // namespace rondo_torch

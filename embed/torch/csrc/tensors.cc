@@ -109,7 +109,7 @@ at::Tensor Flat(const at::Tensor& tensor) {
   return IsFlat(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
 }
 
-// Before anything is sent: no copy of results into it would succeed.
+// Checked before anything is sent, because results could not be copied into such a tensor.
 static void CheckHasMemory(const at::Tensor& tensor) {
   TORCH_CHECK(!tensor._is_zerotensor(),
               "rondo: a tensor for results has no memory of its own, but stands for zeros: "
@@ -127,8 +127,8 @@ bool LiePacked(const std::vector<at::Tensor>& tensors) {
   if (!IsFlat(tensors.front())) return false;
   const auto* at = static_cast<const char*>(tensors.front().data_ptr());
   for (const at::Tensor& tensor : tensors) {
-    // Allocations of a GPU may adjoin, and are not one piece for all that: no copy goes across, nor is the other shown
-    // to peers with the one.
+    // Two allocations of a GPU may be adjacent but are not one piece: no copy crosses their border, and exporting one
+    // to peers does not export the other.
     if (!IsFlat(tensor) || tensor.data_ptr() != at || !tensor.is_alias_of(tensors.front())) return false;
     at += BytesOf(tensor);
   }

@@ -1,4 +1,4 @@
-// Times as torch gives them.
+// Conversion of torch's timeouts.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -8,18 +8,19 @@
 
 namespace rondo_torch {
 
-// The longest time that librondo takes: 31 years, which stand for "no limit".
+// The longest time that librondo accepts: 31 years, which stands for "no limit".
 constexpr std::chrono::milliseconds kLongest{1'000'000'000'000};
 
-// Longer times than kLongest are kLongest, and so are those below -kLongest: torch's own conversion has overflowed
-// there, as timedelta.max makes it. Throws a ValueError for 0 and other times below; `what` says whose time it is.
+// Limits a timeout to kLongest. Times below -kLongest become kLongest too: they are overflows of torch's own
+// conversion, for example of timedelta.max. Throws a ValueError for 0 and for other negative times; `what` names the
+// timeout in the error.
 inline std::chrono::milliseconds LimitOf(std::chrono::milliseconds time, const char* what) {
   if (time < -kLongest) return kLongest;
   TORCH_CHECK_VALUE(time.count() > 0, "rondo: ", what, ": expected a timeout above 0, got ", time.count(), " ms");
   return std::min(time, kLongest);
 }
 
-// The timeout of an operation whose options say `time`, and of one whose options say none: `otherwise`.
+// The timeout of an operation: `time` if its options specify one, otherwise `otherwise`.
 inline std::chrono::milliseconds LimitOr(std::chrono::milliseconds time, std::chrono::milliseconds otherwise) {
   if (time < -kLongest) return kLongest;  // as above
   return std::min(time.count() > 0 ? time : otherwise, kLongest);

@@ -1,6 +1,6 @@
-// Operations of c10d on tensors whose elements are not what their memory holds: conjugated and negated views, and zeros
-// without memory. torch hands copies of them to backends and forgets what these write there. A group of Rondo's gets
-// the tensors themselves; all others get what they always get.
+// c10d's operations on tensors whose elements differ from what their memory holds: conjugated and negated views, and
+// zeros without memory. torch passes copies of such tensors to backends, and drops the results that backends write to
+// the copies. Rondo's groups get the tensors themselves; other groups get what torch always passes.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -19,13 +19,13 @@ at::Tensor Resolved(const at::Tensor& tensor) {
   return tensor._is_zerotensor() ? tensor.clone() : tensor.resolve_conj().resolve_neg();
 }
 
-// By name: with TORCH_DISTRIBUTED_DEBUG=DETAIL the backend is inside of another one.
+// Compares names, because with TORCH_DISTRIBUTED_DEBUG=DETAIL the backend is wrapped in another one.
 bool IsRondos(c10d::ProcessGroup& group, c10::DeviceType device) {
 #if TORCH_VERSION_MAJOR >= 2
   try {
     return group.getBackend(device)->getBackendName() == "rondo";
   } catch (const c10::Error&) {
-    return false;  // it has no backend for this device, which torch says itself
+    return false;  // the group has no backend for this device; torch reports that itself
   }
 #else
   return group.getBackendName() == "rondo";

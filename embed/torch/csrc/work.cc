@@ -31,7 +31,7 @@ void Throw(rondo_code code, rondo_error* error) {
 
 namespace {
 
-// Whether this thread is in wait(): then it may run what hangs on a future itself.
+// Whether this thread is in wait(), so that it may run continuations of a future itself.
 thread_local bool waits = false;
 
 std::vector<c10::Device> DevicesOf(const RondoWork::Parts& parts) {
@@ -88,7 +88,7 @@ c10::intrusive_ptr<RondoWork> RondoWork::Follow(int rank, const std::string& bac
     End(made, nullptr);
     return made;
   }
-  // Stays alive until it has ended, whoever forgets it.
+  // Keeps the work alive until its operation has ended.
   auto* const kept = new c10::intrusive_ptr<RondoWork>(made);
   if (!made->parts_.receives) ++shared.owed;
   const auto ended = [](void* user, const rondo_error* error) {
@@ -111,8 +111,8 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
   if (error != nullptr) failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
   if (self->parts_.queued) {
     self->finish(failure ? failure : self->failed_to_queue_);
-    // Memory is given back under the allocator's lock. Who holds that may wait for streams, and these for the
-    // operations that this thread is to drive: so not even the last of the work is let go of here.
+    // Memory is freed under the allocator's lock. The owner of that lock may wait for streams, and the streams for
+    // operations that this thread must advance. So another thread releases the work, even the last reference to it.
     Executor& executor = self->shared_.executor;
     return executor.RunInTurn(Task(std::move(self), [](RondoWork& work) { work.LetGo(); }));
   }
@@ -121,11 +121,11 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
     work.LetGo();
     return ended;
   };
-  // A copy from the host's memory may take until streams of the caller's come to it, which may wait for what this
-  // thread drives.
+  // A copy from host memory may wait for the caller's streams, and these may wait for operations that this thread
+  // advances. So another thread makes the copy.
   if (self->parts_.side != nullptr && self->parts_.receives)
     return self->shared_.executor.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
-  // All others are put in the order of the operations, as their results are.
+  // All other copies are made in the order of the operations, like their results.
   const std::exception_ptr ended = finish(*self);
   Future ours = Future::kOurs;
   if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);
@@ -136,7 +136,7 @@ std::function<void()> RondoWork::Task(c10::intrusive_ptr<RondoWork> self, std::f
   return [self = std::move(self), task = std::move(task)]() mutable {
     const OnDevice on_device(DeviceOf(*self));
     task(*self);
-    self.reset();  // may be the last of it
+    self.reset();  // may release the last reference
   };
 }
 
@@ -147,13 +147,13 @@ void RondoWork::LetGo() {
 
 std::exception_ptr RondoWork::Finish() noexcept {
   try {
-    // Results are written, whatever the tensors are to autograd, as into those that need no copy.
+    // Results are written below autograd, whatever autograd says about the tensors, like results that need no copy.
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     c10::OptionalStreamGuard on_side;
     if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
     const bool copies = parts_.finish != nullptr;
     if (copies) parts_.finish();
-    const bool is_there = work_ != nullptr && !copies && !parts_.queued;  // and no stream has anything to wait for
+    const bool is_there = work_ != nullptr && !copies && !parts_.queued;  // no stream has to wait for anything
     if (parts_.side != nullptr && !is_there) end_ = parts_.side->Mark();
     return nullptr;
   } catch (...) {
@@ -163,7 +163,7 @@ std::exception_ptr RondoWork::Finish() noexcept {
 
 void RondoWork::CompleteFuture(const std::exception_ptr& failure) {
   if (failure) return future_->setError(failure);
-  c10::OptionalStreamGuard on_side;  // whoever takes the value waits for what is on it
+  c10::OptionalStreamGuard on_side;  // a user of the value waits for the work on this stream
   if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
   future_->markCompleted(c10::IValue(parts_.outputs));
 }
@@ -176,7 +176,7 @@ void RondoWork::Complete(const std::exception_ptr& failure) {
 c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
   Future ours = Future::kOurs;
   if (!state_.compare_exchange_strong(ours, Future::kShared) && ours == Future::kEnding) {
-    // It is being completed, by a thread that nothing may hang on.
+    // Another thread, which must not run continuations, is completing it.
     const WithoutGil free;
     std::unique_lock<std::mutex> lock(mutex_);
     cv_.wait(lock, [this] { return completed_; });
@@ -185,7 +185,7 @@ c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
 }
 
 bool RondoWork::isCompleted() {
-  if (work_ != nullptr) rondo_work_test(work_, nullptr);  // drives it once
+  if (work_ != nullptr) rondo_work_test(work_, nullptr);  // advances it once
   const std::lock_guard<std::mutex> lock(mutex_);
   return completed_ && (!end_ || end_->query());
 }
@@ -213,7 +213,7 @@ bool RondoWork::wait(std::chrono::milliseconds timeout) {
 }
 
 void RondoWork::WaitInHost(std::chrono::milliseconds timeout) {
-  // Slices of the wait are counted, and no clock is read: most waits end in their first.
+  // Counts slices of the wait instead of reading a clock: most waits end in their first slice.
   auto left = timeout == kNoTimeout ? kLongest : LimitOf(timeout, "wait");
   try {
     while (work_ != nullptr) {
@@ -221,14 +221,14 @@ void RondoWork::WaitInHost(std::chrono::milliseconds timeout) {
       const bool before = std::exchange(waits, true);
       const rondo_code code = rondo_work_wait_for(work_, static_cast<uint64_t>(slice.count()), nullptr);
       waits = before;
-      if (code != RONDO_NOT_READY) break;  // what it failed of, End has
+      if (code != RONDO_NOT_READY) break;  // End receives the error
       left -= slice;
       if (left.count() == 0)
         throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
                                  " ms; it goes on");
       CheckSignals();
     }
-    // Another thread may have seen its end, and be about to tell.
+    // Another thread may have seen the end and be about to report it.
     std::unique_lock<std::mutex> lock(mutex_);
     while (!cv_.wait_for(lock, kBetweenSignals, [this] { return completed_; })) {
       lock.unlock();

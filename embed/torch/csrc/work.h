@@ -1,4 +1,4 @@
-// An operation of Rondo's as c10d sees it.
+// An operation of Rondo as a c10d::Work.
 #pragma once
 
 #include <rondo.h>
@@ -18,9 +18,9 @@
 
 namespace rondo_torch {
 
-// In torch's manner: who looks for "Timed out" finds it.
+// The error's text as torch's users expect it: a timeout contains "Timed out".
 std::string TextOf(rondo_code code, const rondo_error* error);
-// Throws what a call failed of, with all of its words.
+// Throws the error of a failed call, with its complete text.
 [[noreturn]] void Throw(rondo_code code, rondo_error* error);
 template <typename Call>
 void Must(Call&& call) {
@@ -28,10 +28,10 @@ void Must(Call&& call) {
   if (const rondo_code code = call(&error); code != RONDO_OK) Throw(code, error);
 }
 
-// Waits for an operation until it is final, and throws what it failed of. A handler of signals that raises (Ctrl-C)
-// ends the wait; then the operation goes on, and `lent` is kept until its end. Takes `work` over.
+// Waits until an operation is final, and throws if it has failed. A signal handler that raises (Ctrl-C) ends the wait;
+// the operation then continues, and `lent` stays alive until its end. Takes ownership of `work`.
 void Await(rondo_work* work, std::shared_ptr<const void> lent);
-// The same for what `start` starts: start(rondo_work** work, rondo_error** error).
+// Starts an operation by start(rondo_work** work, rondo_error** error), and waits for it in the same way.
 template <typename Start>
 void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
   rondo_work* work = nullptr;
@@ -39,16 +39,16 @@ void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
   Await(work, std::move(lent));
 }
 
-// What the operations of a group share. It outlives them.
+// State that the operations of a group share. It outlives them.
 struct Shared {
   Executor executor;
-  // Operations under way that other ranks may need this rank for: all but receives.
+  // Operations in flight for which other ranks may need this rank: all except receives.
   std::atomic<int> owed{0};
-  // Ctrl-C has ended the wait for one of them, so nothing waits for it any more.
+  // Whether Ctrl-C has ended the wait for one of them, so that no thread waits for it any more.
   std::atomic<bool> interrupted{false};
 };
 
-// While it lives, what hangs on futures is not run by this thread, though it is in wait().
+// While it lives, this thread does not run continuations of futures, even if it is in wait().
 class HangsElsewhere {
  public:
   HangsElsewhere();
@@ -60,33 +60,33 @@ class HangsElsewhere {
   const bool before_;
 };
 
-// It ends on whichever thread drives: the one in wait(), or Rondo's progress thread. There `finish` puts results where
-// the caller wants them, then the future is completed, then waiters go on. Nothing is held meanwhile, and where
-// somebody has the future the progress thread hands over to another one: what hangs on a future may use the same group,
-// and may wait for its futures, as powerSGD's hook does.
+// An operation ends on the thread that advances it: the one in wait(), or Rondo's progress thread. On that thread
+// `finish` copies results to their destination, then the future is completed, then waiters continue. No lock is held
+// meanwhile. If the future has been given out, the progress thread lets another thread complete it. So a continuation
+// of the future may use the same group and may wait for its futures, as PowerSGD's hook does.
 //
-// An operation on memory of a device is one like others, but for its copies, which are put on a stream beside the
-// caller's, and that one follows. One that is `queued` there is over for the caller as soon as it is there, as with
-// NCCL: `finish` puts its copies behind it, the future is complete, and wait() lets the caller's stream wait, and not
-// the caller. Rondo's thread drives it. What it fails of is told to who waits with a timeout or asks later, and by
-// every operation after it.
+// An operation on memory of a device is like any other, except for its copies. They are put on a side stream, and the
+// caller's stream waits for that one. A `queued` operation is complete for the caller as soon as it is on the side
+// stream, as with NCCL. `finish` puts its copies on the stream after it, the future is complete, and wait() makes the
+// caller's stream wait instead of the caller. Rondo's thread advances the operation. If it fails, callers get the error
+// if they wait with a timeout or ask later, and so does every later operation.
 class RondoWork final : public c10d::Work {
  public:
   struct Parts {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = "";           // behind the backend's name, for torch's profiler
-    std::vector<at::Tensor> outputs;  // result() and the future's value
-    std::vector<at::Tensor> held;     // what Rondo reads and writes until the end
-    std::function<void()> finish;     // after success, before anybody is told
+    const char* title = "";           // the operation's name for torch's profiler, after the backend's name
+    std::vector<at::Tensor> outputs;  // the value of result() and of the future
+    std::vector<at::Tensor> held;     // the tensors that Rondo reads and writes until the end
+    std::function<void()> finish;     // called after success, before the operation is reported complete
     bool receives = false;
-    std::vector<at::Tensor> inputs{};  // for the profiler; empty: the outputs are
-    // Of outputs on a device: where `finish` copies. Null: all is in the host's memory.
+    std::vector<at::Tensor> inputs{};  // the tensors that the profiler shows; empty: the outputs
+    // The stream for the copies of `finish`, if outputs are on a device. Null: all tensors are in host memory.
     std::shared_ptr<const SideStream> side{};
-    bool captured = false;  // it becomes part of a graph
-    bool queued = false;    // that stream waits for the operation
+    bool captured = false;  // the operation becomes part of a graph
+    bool queued = false;    // the side stream waits for the operation
   };
 
-  // Takes `work` over; null is an operation that has ended already.
+  // Takes ownership of `work`; null is an operation that has already ended.
   static c10::intrusive_ptr<RondoWork> Follow(int rank, const std::string& backend, Parts parts, rondo_work* work,
                                               Shared& shared);
   RondoWork(int rank, const std::string& backend, Parts parts, rondo_work* work, Shared& shared);
@@ -103,15 +103,15 @@ class RondoWork final : public c10d::Work {
   enum class Future { kOurs, kShared, kEnding };
 
   static void End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error);
-  // For another thread, which may be the last to have it.
+  // A task for another thread, which may release the last reference to the work.
   static std::function<void()> Task(c10::intrusive_ptr<RondoWork> self, std::function<void(RondoWork&)> task);
-  static c10::optional<c10::Device> DeviceOf(const RondoWork& work);  // none: the host
+  static c10::optional<c10::Device> DeviceOf(const RondoWork& work);  // nullopt: the host
   void LetGo();
-  // Puts the results where they belong; what that failed of.
+  // Copies the results to their destination. Returns the exception if that failed.
   std::exception_ptr Finish() noexcept;
   void CompleteFuture(const std::exception_ptr& failure);
   void Complete(const std::exception_ptr& failure);
-  // What the caller puts on its stream comes after the results.
+  // Makes the caller's current stream wait for the results.
   void FollowEnd();
   void WaitInHost(std::chrono::milliseconds timeout);
 
@@ -121,7 +121,8 @@ class RondoWork final : public c10d::Work {
   std::atomic<Future> state_{Future::kOurs};
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::exception_ptr failed_to_queue_;
-  std::optional<c10::Event> end_;  // on the side stream; set before anybody has the work, or by who completes it
+  // An event on the side stream; set before the work is given out, or by the thread that completes the work
+  std::optional<c10::Event> end_;
 };
 
 }  // namespace rondo_torch
