@@ -1,4 +1,6 @@
-// Every rank brings its number, every rank gets the sum. Run it with: rondo run -N 4 -- bazel-bin/examples/all_reduce
+// Every rank contributes its number, and every rank gets the sum.
+//
+//   rondo run -N 4 -- bazel-bin/examples/all_reduce
 #include <cstdio>
 
 #include "collectives/connect.h"

@@ -1,12 +1,12 @@
-// Asynchronous training with a parameter server: workers send gradients whenever they have one; the server takes them
-// from any rank, applies each at once, and answers with the parameters as they are then. Nobody waits for the slowest
-// (Dean et al., "Large scale distributed deep networks", NeurIPS 2012).
+// Asynchronous training with a parameter server. A worker sends a gradient whenever it has one. The server receives
+// gradients from any rank, applies each at once, and answers with its current parameters. No worker waits for the
+// slowest one (Dean et al., "Large scale distributed deep networks", NeurIPS 2012).
 //
 //   rondo run -N 4 -- bazel-bin/examples/parameter_server
 //
-// Rank 0 is the server. The task is a linear regression without noise, spread over the workers; whatever the order in
-// which gradients come, the parameters must end at the true ones, and each worker must have had an answer to each
-// gradient. Both are checked.
+// Rank 0 is the server. The task is a linear regression without noise, distributed over the workers. The program checks
+// two results: in whatever order gradients arrive, the parameters must converge to the true ones, and each worker must
+// get an answer to each gradient.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -19,12 +19,12 @@ namespace {
 
 using Values = std::vector<float>;
 constexpr std::size_t kParameters = 20;
-constexpr int kSteps = 200;  // of each worker
+constexpr int kSteps = 200;  // steps of each worker
 constexpr int kBatch = 32;
 constexpr float kRate = 0.1f;
 constexpr float kTolerance = 1e-2f;
 constexpr rondo::DataType kType = rondo::DataType::kFloat32;
-// A gradient's tag says which it is; the last one of a worker tells that it is through.
+// A gradient's tag is its number; a worker's last tag shows that the worker has finished.
 constexpr rondo::Tag kParametersTag = kSteps;
 
 float TrueParameter(std::size_t i) { return static_cast<float>(i % 5) - 2.0f; }
@@ -73,7 +73,7 @@ int RunWorker(rondo::Communicator& communicator) {
       }
       for (std::size_t i = 0; i < kParameters; ++i) gradient[i] += 2 * error * sample[i] / kBatch;
     }
-    // The receive is posted together with the send: the answer goes straight into its place.
+    // The receive is posted together with the send, so that the answer is received directly into `parameters`.
     const auto answered = communicator.SendRecv({gradient.data(), kParameters, 0, step},
                                                 {parameters.data(), kParameters, 0, kParametersTag}, kType);
     if (!answered) return Complain(communicator.rank(), answered.error().ToString());

@@ -1,11 +1,11 @@
-// A model too large for one rank, cut into stages: each rank holds one layer. A batch goes through in micro-batches, so
-// that all stages work at once: activations are sent forward, gradients come back (GPipe: Huang et al., "GPipe:
-// Efficient training of giant neural networks using pipeline parallelism", NeurIPS 2019).
+// A model that is too large for one rank is cut into stages, and each rank holds one layer. A batch is cut into
+// micro-batches, so that all stages work at the same time: activations are sent forward, gradients are sent back
+// (GPipe: Huang et al., "GPipe: Efficient training of giant neural networks using pipeline parallelism", NeurIPS 2019).
 //
 //   rondo run -N 2 -- bazel-bin/examples/pipeline
 //
-// Every receive is posted before the work that its message overlaps with. The numbers are small whole ones, so that the
-// last stage can hold the result against the same layers applied in one process, element by element.
+// Every receive is posted before the work with which its message overlaps. All values are small integers, so the last
+// stage can compare the result with that of the same layers in one process, element by element.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -16,18 +16,18 @@
 namespace {
 
 using Values = std::vector<float>;
-constexpr std::size_t kWidth = 4096;  // of an activation: a micro-batch of 16 KiB
+constexpr std::size_t kWidth = 4096;  // elements of an activation: a micro-batch has 16 KiB
 constexpr int kMicroBatches = 16;
 constexpr rondo::DataType kType = rondo::DataType::kFloat32;
 
-// A layer with one weight: its output is its input shifted by one place, times the stage's weight.
+// A layer with one weight: its output is its input, shifted by one element and multiplied by the stage's weight.
 float WeightOf(int stage) { return static_cast<float>(1 + stage % 2); }
 Values Forward(int stage, const Values& in) {
   Values out(kWidth);
   for (std::size_t i = 0; i < kWidth; ++i) out[(i + 1) % kWidth] = WeightOf(stage) * in[i];
   return out;
 }
-// What the gradient of the output is for the input, and what it adds to the gradient of the weight.
+// Returns the gradient of the input, given that of the output, and adds to the gradient of the weight.
 Values Backward(int stage, const Values& in, const Values& out_gradient, float& weight_gradient) {
   Values in_gradient(kWidth);
   for (std::size_t i = 0; i < kWidth; ++i) {
@@ -43,7 +43,7 @@ Values InputOf(int micro_batch) {
     values[i] = static_cast<float>((i + static_cast<std::size_t>(micro_batch)) % 3);
   return values;
 }
-// The gradient of the loss at the output of the last stage: of a loss that is the sum of all elements.
+// The gradient of the loss at the output of the last stage. The loss is the sum of all elements.
 Values LossGradient() { return Values(kWidth, 1.0f); }
 
 int Complain(int rank, const std::string& what) {
@@ -51,7 +51,7 @@ int Complain(int rank, const std::string& what) {
   return 1;
 }
 
-// What one process would find for the weight of that stage.
+// The gradient of that stage's weight, as one process computes it.
 float LoneWeightGradient(int stage, int stages) {
   float gradient = 0;
   for (int m = 0; m < kMicroBatches; ++m) {
@@ -73,7 +73,7 @@ int RunStage(rondo::Communicator& communicator) {
   std::vector<Values> in(kMicroBatches, Values(kWidth)), out(kMicroBatches), back(kMicroBatches, Values(kWidth));
   std::vector<rondo::Work> activations(kMicroBatches), gradients(kMicroBatches), sends;
 
-  // A tag is a micro-batch; forward and backward come from different ranks.
+  // A message's tag is its micro-batch. Forward and backward messages come from different ranks.
   for (int m = 0; m < kMicroBatches; ++m) {
     const auto at = static_cast<std::size_t>(m);
     if (!first) activations[at] = communicator.RecvAsync(in[at].data(), kWidth, kType, stage - 1, m);

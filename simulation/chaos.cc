@@ -20,9 +20,9 @@
 namespace rondo::simulation {
 namespace {
 
-constexpr int kPorts = 2;  // of a store: for each of the two meetings one
+constexpr int kPorts = 2;  // of a store: one for each of the two rendezvous
 constexpr std::uint64_t kMainCommunicator = 1;
-// What a wait that must not fail has beyond what stops it.
+// How much shorter than the limit of a wait a fault must be, so that the wait must not fail.
 constexpr Duration kMargin = std::chrono::milliseconds(1500);
 constexpr Duration kHealedMost = std::chrono::seconds(200);
 constexpr Duration kRebuildsMost = std::chrono::seconds(300);
@@ -61,7 +61,7 @@ class Chaos {
     StoreNode store(network_, cluster_, plan_.store(), plan_.world_size, kPorts);
     Safety(store);
     if (outcome_.violation.empty()) Liveness();
-    // Nobody may be left in the midst of a call.
+    // No rank may remain in the middle of a call.
     for (Rank rank = 0; rank < network_.world_size(); ++rank) network_.Kill(rank, Now());
     RONDO_CHECK(cluster_.Run(Now() + kHealedMost) == Cluster::End::kDone, "killed ranks go on waiting");
     outcome_.stalled_requests = store.stalled();
@@ -119,7 +119,7 @@ class Chaos {
     if (outcome_.violation.empty()) JudgeRebuilds();
   }
 
-  // nullopt: several faults, of which nobody could say which did what.
+  // nullopt: there are several faults, so effects cannot be attributed to one.
   std::optional<LoneFault> Lone(const StoreNode& store) const {
     const std::vector<Fault>& faults = plan_.faults;
     const bool two_kills = faults.size() == 2 && faults[0].kind == Fault::Kind::kKill &&
@@ -136,7 +136,7 @@ class Chaos {
       lone.errors.push_back(life.failure()->code());
       const bool slept =
           !faults.empty() && faults.front().kind == Fault::Kind::kPause && rank == faults.front().ranks.front();
-      if (!slept) told = std::max(told, life.failed_at());  // who was stopped learns it when it goes on
+      if (!slept) told = std::max(told, life.failed_at());  // a stopped rank gets its error only when it continues
     }
     const TimePoint since = first_fault_at_.value_or(faults.empty() ? begin_ : begin_ + faults.front().at);
     if (told != TimePoint::min()) lone.told_after = std::max(told - since, Duration::zero());
@@ -148,13 +148,13 @@ class Chaos {
     return Name(fault.kind);
   }
 
-  // How often the one fault of the plan did something, or two kills.
+  // How often the plan's only fault (or its two kills) took effect.
   std::uint64_t Fired(const StoreNode& store) const {
     using Kind = Fault::Kind;
     const SimCounters counters = network_.counters();
     if (plan_.faults.empty()) return counters.slices + counters.clogs;
     switch (plan_.faults.front().kind) {
-      case Kind::kKill:  // the store's machine may be counted with rank 0's
+      case Kind::kKill:  // the store's machine may be the same as rank 0's
         return static_cast<std::uint64_t>(
             std::count_if(plan_.faults.begin(), plan_.faults.end(),
                           [&](const Fault& fault) { return network_.killed(fault.ranks.front()); }));
@@ -174,7 +174,7 @@ class Chaos {
     return 0;
   }
 
-  // The store's machine may be rank 0's.
+  // Adds the store's machine if it is rank 0's.
   std::vector<Rank> Machines(std::vector<Rank> ranks) const {
     if (plan_.store_beside_rank_0 && std::find(ranks.begin(), ranks.end(), 0) != ranks.end())
       ranks.push_back(plan_.store());
@@ -264,12 +264,12 @@ class Chaos {
 
   // ---- judging ----
 
-  // What the faults that fired explain.
+  // The errors and culprits that the faults that fired explain.
   struct Explained {
     std::set<ErrorCode> codes;
     std::set<Rank> culprits;
-    std::set<Rank> away;   // stopped, for too long
-    bool anybody = false;  // a partition has two sides
+    std::set<Rank> away;   // ranks that were stopped for too long
+    bool anybody = false;  // any rank may be named: a partition has two sides
     bool harm = false;
 
     void Add(std::initializer_list<ErrorCode> more, const std::vector<Rank>& by) {
@@ -301,7 +301,8 @@ class Chaos {
       const Rank first = fault.ranks.front();
       switch (fault.kind) {
         case Kind::kKill:
-          // A store beside rank 0 is killed an instant before or after it, and rank 0 may end by that.
+          // A store on rank 0's machine is killed an instant before or after rank 0, so rank 0 may fail because of the
+          // store.
           store_harm(!all_met && plan_.store_beside_rank_0 && first == 0 && network_.killed(plan_.store()));
           if (!network_.killed(first)) break;
           explained.Add({kPeerLost}, {first});
@@ -332,7 +333,7 @@ class Chaos {
           if (plan_.checksums) {
             explained.Add({kCorrupt}, {first});
           } else if (fault.kind == Kind::kFlipHeader) {
-            // Of a mismatch nobody can say whose fault it is.
+            // The two ends cannot decide which of them caused a mismatch.
             explained.Add({kProtocol, kMismatch}, fault.ranks);
           }
           break;
@@ -343,7 +344,7 @@ class Chaos {
         case Kind::kForeignClient: break;
       }
     }
-    // Who met waits in vain for who did not.
+    // Ranks that met wait for a rank that did not meet, until their timeout.
     for (const Rank rank : survivors_)
       if (Life(rank).failure() && !Life(rank).met()) explained.Add({kTimeout, kUnreachable}, {rank});
     return explained;
@@ -361,18 +362,18 @@ class Chaos {
       };
       if (!explained.harm) return said("no fault did harm, but it failed");
       const Rank culprit = error.culprit();
-      // Who gave up had a reason, which is judged in its place: others may be told so, or wait for it in vain (in a
-      // part of a split that it never made), or find that it has left.
-      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // and may have died since
+      // A rank that gave up had a reason, which is judged for that rank. Other ranks may be notified of it, may wait
+      // for that rank until their timeout (in a group that it never made), or may find that it has left.
+      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // it may have died since
       if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that gave nothing up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
                       error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {
         outcome_.named_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
         continue;
       }
-      // Who is slow calls somebody who has gone on already.
+      // A slow rank connects to a rank that has already continued in the next generation.
       if (error.code() == ErrorCode::kStale && culprit >= 0 && !Life(culprit).generations().empty()) continue;
-      // Who was away finds that the others have given it up.
+      // A stopped rank finds that the others have given it up.
       if (explained.away.count(rank) != 0 && culprit >= 0 && Life(culprit).failure() &&
           (error.code() == ErrorCode::kPeerLost || error.code() == ErrorCode::kConnectionReset ||
            error.code() == ErrorCode::kClosed))
@@ -383,12 +384,12 @@ class Chaos {
                           error.code() == ErrorCode::kUnreachable;
       const bool of_store = error.code() == ErrorCode::kStoreLost || error.code() == ErrorCode::kStoreTimeout;
       if (!waited && !of_store) return said("it names a rank that did nothing");
-      outcome_.named_next += waited && culprit != kNoRank;  // whom it waited for waited, too
+      outcome_.named_next += waited && culprit != kNoRank;  // the rank that it waited for was waiting too
     }
   }
 
-  // No two sets of ranks go on apart: a generation's number stands for one roster, and each roster lies within the one
-  // before.
+  // No two sets of ranks continue separately: a generation's number has one roster, and each roster is a subset of the
+  // one before.
   void JudgeRebuilds() {
     std::map<std::uint64_t, std::vector<Rank>> rosters;
     for (Rank rank = 0; rank < plan_.world_size; ++rank)
@@ -418,7 +419,7 @@ class Chaos {
     }
   }
 
-  // Nothing that stood in the way of those who are left, or of the store, for any time.
+  // Whether no fault disturbed the remaining ranks or the store for any time.
   bool OnlyRanksWereLost() const {
     using Kind = Fault::Kind;
     const auto harmless = [&](const Fault& fault) {
@@ -437,7 +438,7 @@ class Chaos {
     for (Rank from = 0; from < network_.world_size(); ++from)
       for (Rank to = 0; to < network_.world_size(); ++to) network_.SetLink(from, to, calm);
     if (survivors_.empty()) return;
-    // Where the store has died, somebody starts another one elsewhere.
+    // If the store has died, another one is started elsewhere.
     std::unique_ptr<StoreNode> spare;
     StorePlace place{.server = plan_.store(), .port = 1};
     if (network_.killed(plan_.store())) {
@@ -459,7 +460,7 @@ class Chaos {
     if (end != Cluster::End::kDone)
       for (const Rank rank : survivors_) network_.Kill(rank, Now());
     (void)cluster_.Run(Now() + kHealedMost);
-    lives_.clear();  // before the store that they may know
+    lives_.clear();  // before the store that they may use
     outcome_.trace_hash = network_.trace_hash();
     outcome_.counters = network_.counters();
     cluster_.Serve(plan_.spare_store(), nullptr);

@@ -1,21 +1,27 @@
-// A story of chaos: a whole job on virtual time, drawn from one seed. Ranks run as processes do: they meet in a store,
-// make communicators, call collectives, exchange messages, split, close; while links are slow and clogged, and
-// processes are killed and stopped, connections cut, machines partitioned, frames spoilt, the store lost. Then
-// everything is healed, and whoever is left must meet again, in a new generation, and go on. Half of the stories have
-// checksums: there a turned bit anywhere in a frame must be told as damage, or have changed nothing.
+// A scenario: a whole simulated job in virtual time, drawn at random from one seed. Simulated ranks act like processes:
+// they meet in a store, make communicators, call collectives, exchange messages, split and close. Meanwhile links are
+// slow or blocked, processes are killed or stopped, connections are cut, the network is partitioned, frames are
+// corrupted, and the store is lost. Afterwards all faults are healed, and the remaining ranks must meet again, in a new
+// generation, and continue. Half of the scenarios have checksums: then a flipped bit anywhere in a frame must be
+// reported as corruption or must have changed nothing.
 //
-// What must hold, whatever happens (the outcome has the first violation in words):
-//   safety    a success has the right values, to the bit;
-//             an error is typed, of a kind that the faults that fired explain, and names a rank that was at fault; or
-//             one that was waited for, and has failed for its part; where no fault that could do harm fired, there is
-//             no error; later calls return the first cause; nobody waits longer than its deadline and a second; nobody
-//             writes into a buffer, nor beside it, once its call has returned;
-//             where ranks go on without others (Communicator::Rebuild, in a third of the stories), each generation has
-//             one roster, within that of the generation before; and where nothing but ranks was lost, all who are left
-//             do go on.
-//   liveness  healed, the ranks that live meet under the next generation within its deadline, and their sums are right.
+// These properties must hold in every scenario; the outcome describes the first violation.
+// Safety:
+// - a success has the right values, to the bit;
+// - an error has a code that the faults that fired explain, and names a rank that was at fault, or a rank that was
+//   waited for and has failed itself;
+// - if no harmful fault fired, there is no error;
+// - later calls return the first cause;
+// - no rank waits longer than its deadline plus one second;
+// - no rank writes into a buffer, or next to a buffer, once the buffer's call has returned;
+// - if ranks continue without others (Communicator::Rebuild, in a third of the scenarios), each generation has one
+//   roster, a subset of the roster of the generation before;
+// - if only ranks were lost, all remaining ranks continue.
+// Liveness:
+// - once all faults are healed, the living ranks meet in the next generation within its deadline, and their sums are
+//   right.
 //
-// The same seed gives the same story on every machine.
+// The same seed gives the same scenario on every machine.
 #pragma once
 
 #include <cstdint>
@@ -33,51 +39,52 @@
 
 namespace rondo::simulation {
 
-// A fault of Rondo itself, put in on purpose: each must be caught.
+// A defect of Rondo that is injected on purpose: the checks must find each one.
 enum class Negative : std::uint8_t {
   kNone,
-  kEofIgnored,    // nobody is told that a connection has ended
+  kEofIgnored,    // ranks get no notice that a connection has ended
   kNoDeadline,    // operations never time out
-  kPayloadFlips,  // payload is spoilt, and nobody looks: neither checksums nor compared results
-  kEarlyRelease,  // memory is said to be free while it is still to be read
-  kTwoRosters,    // whoever writes the roster of the next generation takes its own for the one that stands
+  kPayloadFlips,  // payload is corrupted while neither checksums nor comparison of results are on
+  kEarlyRelease,  // memory is reported free while the transport still reads it
+  kTwoRosters,    // a rank that writes the next generation's roster takes its own as the agreed one
 };
-std::span<const Negative> AllNegatives();  // but kNone
+std::span<const Negative> AllNegatives();  // all except kNone
 std::string_view Name(Negative negative);  // "eof-ignored"
 
 struct ChaosOptions {
   std::uint64_t seed = 1;
   std::optional<int> world_size;  // 1..kMostRanks; nullopt: drawn
   Negative negative = Negative::kNone;
-  std::function<void(const std::string&)> trace;  // told the story line by line; null: nobody is
+  std::function<void(const std::string&)> trace;  // called with each line of the scenario's log; may be null
 };
 inline constexpr int kMostRanks = 16;
 
-// What came of a fault in a story that has no other, so that there is no doubt whose doing it was.
+// The effects of a fault in a scenario without other faults, so that their cause is certain.
 struct LoneFault {
-  // As in tables: "kill", "two_kills", "short_pause" (shorter than every deadline), "pause", "partition", "one_way",
-  // "cut_lane", "cut_control", "flip_header", "flip_payload", "store_kill", "store_pause", "store_cut", "store_stall",
-  // "foreign_client". Where there is no fault at all, "delays": links that are slow, clogged, and deliver in slices.
+  // The names in tables: "kill", "two_kills", "short_pause" (shorter than every deadline), "pause", "partition",
+  // "one_way", "cut_lane", "cut_control", "flip_header", "flip_payload", "store_kill", "store_pause", "store_cut",
+  // "store_stall", "foreign_client". Without any fault: "delays", for links that are slow or blocked and deliver in
+  // slices.
   std::string_view kind;
-  std::uint64_t fired = 0;        // what the network and the store counted of it
-  int unharmed = 0;               // survivors that did all they had to
-  std::vector<ErrorCode> errors;  // of the others
-  Duration told_after{};          // from the fault to the last of these errors, but for a rank's that was stopped
+  std::uint64_t fired = 0;        // how often it took effect, as the network and the store count it
+  int unharmed = 0;               // surviving ranks that completed everything
+  std::vector<ErrorCode> errors;  // errors of the other survivors
+  Duration told_after{};          // from the fault to the last of these errors, except that of a stopped rank
 };
 
 struct ChaosOutcome {
-  std::string violation;  // empty: all is well
+  std::string violation;  // empty: no violation
   int world_size = 0;
-  int met = 0;         // ranks that met at first
-  int unharmed = 0;    // of them, those that did all they had to
-  int failed = 0;      // survivors that were told an error
-  int corrupt = 0;     // of them, those that were told of damaged frames
-  int named_next = 0;  // those that name whom they waited for, and not who was at fault
+  int met = 0;         // ranks that met at the beginning
+  int unharmed = 0;    // of those, ranks that completed everything
+  int failed = 0;      // survivors that got an error
+  int corrupt = 0;     // of those, ranks whose error reports corrupted frames
+  int named_next = 0;  // survivors whose error names the rank that they waited for, not the rank at fault
   int survivors = 0;
-  int went_on = 0;  // of them, those that rebuilt and did all they then had to, before anything was healed
-  int stopped = 0;  // those that could not
-  std::uint64_t stalled_requests = 0;  // of the store
-  std::uint64_t switches = 0;          // of fibers
+  int went_on = 0;  // survivors that rebuilt and completed everything afterwards, before the faults were healed
+  int stopped = 0;  // survivors that could not
+  std::uint64_t stalled_requests = 0;  // requests that the store delayed
+  std::uint64_t switches = 0;          // switches between fibers
   SimCounters counters;
   std::optional<LoneFault> lone;
   std::uint64_t trace_hash = 0;
@@ -85,7 +92,7 @@ struct ChaosOutcome {
 
 ChaosOutcome RunChaos(FiberStacks& stacks, const ChaosOptions& options);
 
-// The command line that tells it again.
+// The command line that repeats the scenario.
 std::string ReplayCommand(const ChaosOptions& options);
 
 }  // namespace rondo::simulation

@@ -8,7 +8,7 @@
 namespace rondo::simulation {
 namespace {
 
-// A dying process needs a few turns to unwind; one that needs so many does not look whether it dies.
+// A dying process needs a few turns to unwind. One that needs this many does not check whether it was killed.
 constexpr std::uint32_t kMostTurnsWhenDying = 100'000;
 
 }  // namespace
@@ -16,9 +16,9 @@ constexpr std::uint32_t kMostTurnsWhenDying = 100'000;
 class Cluster::FiberWaiter final : public Waiter {
  public:
   explicit FiberWaiter(Cluster& cluster) : cluster_(cluster) {}
-  // The gate's kick is not looked at: whatever writes it has also touched the endpoint.
+  // The descriptor can be ignored: a thread that signals it has also caused an event at the endpoint.
   void Sleep(Endpoint&, int, TimePoint deadline) override { cluster_.Block(deadline); }
-  // Somebody else gets a turn, and time passes: who polls until a time does not turn in circles.
+  // Lets another process run and time pass, so that a process that polls until a time does not loop forever.
   void Yield() override { cluster_.Block(cluster_.network_.clock()->Now() + std::chrono::microseconds(1)); }
 
  private:
@@ -85,7 +85,7 @@ void Cluster::Look(Rank rank) {
   if (network_.killed(rank)) {
     if (!std::exchange(process.dying, true) && process.fiber != nullptr && process.on_death) process.on_death();
   } else if (network_.paused(rank)) {
-    return;  // looked at again when it goes on
+    return;  // checked again when it continues
   } else if (process.service) {
     process.service();
   }

@@ -1,13 +1,14 @@
-// A cluster of simulated processes: each rank of a SimNetwork runs ordinary blocking code as a fiber, in one thread, on
-// virtual time. A process that waits gives its turn away; when nobody can go on, the network's next event happens.
+// A cluster of simulated processes. Each rank of a SimNetwork runs ordinary blocking code in a fiber; all fibers share
+// one thread and virtual time. A process that waits yields to another one. If no process can continue, the network's
+// next event happens.
 //
 //   Cluster cluster(network, stacks, seed);
 //   cluster.Spawn(0, [&] { communicator.AllReduce(...); });
 //   const Cluster::End end = cluster.Run(network.clock()->Now() + 60s);
 //
-// Who goes on first of several that can is drawn from the seed. A process that the network has paused does not run; one
-// that was killed is unwound: `on_death` ends what it may be waiting in, and every wait of it returns at once, while
-// nothing that it does leaves it any more.
+// If several processes can continue, the seed decides which one is first. A process that the network has paused does
+// not run. A killed process is unwound: `on_death` ends the operations in which it may be waiting, every wait of the
+// process returns at once, and nothing that it sends leaves it.
 //
 // Thread rule: one thread.
 #pragma once
@@ -27,41 +28,41 @@ namespace rondo::simulation {
 
 class Cluster {
  public:
-  // Both outlive it.
+  // Both must outlive the cluster.
   Cluster(SimNetwork& network, FiberStacks& stacks, std::uint64_t seed);
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // Starts a process. REQUIRES: none runs at that rank.
+  // Starts a process. REQUIRES: no process runs at that rank.
   void Spawn(Rank rank, std::function<void()> body, std::function<void()> on_death = nullptr);
-  // Runs whenever something happened at the rank, beside its process: a server.
+  // Calls `service` whenever something has happened at the rank, in addition to its process: for servers.
   void Serve(Rank rank, std::function<void()> service);
 
   enum class End : std::uint8_t {
     kDone,   // every process has ended
-    kLate,   // the time was over first
-    kStuck,  // nothing will ever happen any more, and somebody waits
+    kLate,   // the time passed first
+    kStuck,  // no event is left, but a process still waits
   };
   End Run(TimePoint until);
-  // Whether the rank's process has still to end.
+  // Whether the rank's process has not ended yet.
   bool Runs(Rank rank) const { return processes_[static_cast<std::size_t>(rank)].fiber != nullptr; }
 
   // ---- from inside a process ----
 
-  // Until something happens at this process' rank, or until `until`; also earlier.
+  // Returns when something happens at this process's rank, or at `until`; it may also return earlier.
   void Block(TimePoint until);
-  // Until `ready()`; it must become true by something that happens at this rank or by Notify. False: the time was over
-  // first, or the process was killed.
+  // Waits until `ready()` is true. An event at this rank or a Notify must make it true. Returns false if the time
+  // passed first, or if the process was killed.
   bool Await(const std::function<bool()>& ready, TimePoint until);
-  // Whether this process was killed, and should end.
+  // Whether this process was killed and should end.
   bool dying() const;
-  // For communicators: sleeps by Block.
+  // The waiter for communicators; it sleeps in Block.
   const std::shared_ptr<Waiter>& waiter() const { return waiter_; }
 
   // ---- from anywhere ----
 
-  // Lets a process look again at what it awaits.
+  // Makes a process check again what it waits for.
   void Notify(Rank rank);
   void NotifyAll();
   std::uint64_t switches() const { return switches_; }

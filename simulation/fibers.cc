@@ -28,7 +28,8 @@ namespace {
 
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Before a switch to the stack given, and after one back to where `fake` was kept.
+// BeforeSwitch is called before a switch to the given stack, AfterSwitch after a switch back to the fiber that stored
+// `fake`.
 void BeforeSwitch([[maybe_unused]] void** fake, [[maybe_unused]] const void* stack,
                   [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -66,7 +67,7 @@ Fiber::Fiber(FiberStacks& stacks, std::function<void()> body)
   inside_.uc_stack.ss_sp = stack_;
   inside_.uc_stack.ss_size = kStackBytes;
   inside_.uc_link = nullptr;
-  // makecontext hands on ints only.
+  // makecontext passes only ints.
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&inside_, reinterpret_cast<void (*)()>(&Fiber::Entry), 2, static_cast<unsigned>(self >> 32),
               static_cast<unsigned>(self));
@@ -109,12 +110,13 @@ void Fiber::Entry(unsigned high, unsigned low) { reinterpret_cast<Fiber*>(std::u
 void Fiber::Run() {
   AfterSwitch(nullptr, &outside_stack_, &outside_bytes_);
   body_();
-  body_ = nullptr;  // what it captured ends with it, not with the fiber
+  body_ = nullptr;  // destroys what it captured now, not together with the fiber
   ended_ = true;
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(outside_tsan_, 0);
 #endif
-  BeforeSwitch(nullptr, outside_stack_, outside_bytes_);  // for good: its fake stack goes
+  // Null, because the fiber never runs again: its fake stack is freed.
+  BeforeSwitch(nullptr, outside_stack_, outside_bytes_);
   swapcontext(&inside_, &outside_);
   RONDO_CHECK(false, "a fiber goes on after its end");
 }

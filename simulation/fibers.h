@@ -1,15 +1,15 @@
-// Fibers: functions with stacks of their own that take turns in one thread. A simulated rank is one, so that it runs
-// the blocking code that a process runs, and waiting is a switch to whoever schedules.
+// Fibers: functions with their own stacks that run alternately in one thread. A simulated rank is a fiber: it runs the
+// same blocking code as a process, and a wait switches to the scheduler.
 //
 //   FiberStacks stacks;
 //   Fiber fiber(stacks, [&] { Read(); fiber.Suspend(); Write(); });
 //   fiber.Resume();   // reads
 //   fiber.Resume();   // writes, and has ended
 //
-// A stack is kStackBytes long, below it a page that may not be touched, so that one too deep is a crash at once and not
-// a riddle. Sanitizers are told of every switch.
+// A stack is kStackBytes long. Below it is a page without access rights, so a stack overflow crashes at once.
+// Sanitizers are notified of every switch.
 //
-// Thread rule: stacks and fibers stay on the thread that made them.
+// Thread rule: a thread must use only the stacks and fibers that it made.
 #pragma once
 
 #include <ucontext.h>
@@ -20,7 +20,7 @@
 
 namespace rondo::simulation {
 
-// Stacks, kept for the next fiber: thousands of stories take turns on the same few. Outlives its fibers.
+// Stacks, kept for reuse: thousands of scenarios use the same few. Must outlive its fibers.
 class FiberStacks {
  public:
   FiberStacks() = default;
@@ -30,7 +30,7 @@ class FiberStacks {
 
  private:
   friend class Fiber;
-  std::byte* Take();  // its lowest byte
+  std::byte* Take();  // returns the stack's lowest byte
   void GiveBack(std::byte* stack) { free_.push_back(stack); }
 
   std::vector<std::byte*> free_;
@@ -39,20 +39,20 @@ class FiberStacks {
 class Fiber {
  public:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr std::size_t kStackBytes = 1024 * 1024;  // frames are larger there
+  static constexpr std::size_t kStackBytes = 1024 * 1024;  // sanitizers need larger frames
 #else
   static constexpr std::size_t kStackBytes = 256 * 1024;
 #endif
 
   Fiber(FiberStacks& stacks, std::function<void()> body);
-  // REQUIRES: it has ended, or never ran: nothing on its stack would be destroyed.
+  // REQUIRES: the fiber has ended or never ran, because objects on its stack would not be destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Goes on with the body until it suspends itself or ends. REQUIRES: not ended; called from outside.
+  // Runs the body until it suspends itself or ends. REQUIRES: it has not ended; called from outside the fiber.
   void Resume();
-  // Goes back to whoever resumed it. REQUIRES: called from inside.
+  // Returns to the caller of Resume. REQUIRES: called from inside the fiber.
   void Suspend();
   bool ended() const { return ended_; }
 
@@ -68,7 +68,7 @@ class Fiber {
   bool started_ = false;
   bool ended_ = false;
 
-  // What the sanitizers want to have kept over a switch.
+  // State that the sanitizers need across a switch.
   void* inside_fake_ = nullptr;
   void* outside_fake_ = nullptr;
   const void* outside_stack_ = nullptr;

@@ -1,5 +1,5 @@
-// Which bit of a lane to turn: frames are followed through the stream (docs/WIRE.md), so that a story can spoil
-// headers, which must be noticed, or payload, which can be with checksums only.
+// Chooses which bit of a lane to flip. It follows the frames in the stream (docs/WIRE.md). So a scenario can corrupt
+// headers, which must always be noticed, or payload, which only checksums detect.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@ namespace rondo::simulation {
 
 enum class FrameFlip : std::uint8_t { kHeader, kPayload };
 
-// A SimFlip for one direction of one lane, from its first byte on: turns a random bit of the first frame from number
-// `frame` on that has such bytes. With checksums what follows the payload counts as payload. Of the lanes that two
-// ranks have one after the other, in several generations, the first alone is followed.
+// A SimFlip for one direction of one lane, starting at its first byte. It flips a random bit of the first frame that
+// has bytes of the chosen kind, starting with frame number `frame`. With checksums, the bytes after the payload count
+// as payload. If two ranks use several lanes one after the other, in several generations, only the first is followed.
 class FrameFlipper {
  public:
   FrameFlipper(FrameFlip what, bool checksums, std::uint64_t frame, std::uint64_t seed)
@@ -25,12 +25,12 @@ class FrameFlipper {
  private:
   FrameFlip what_;
   bool checksums_;
-  std::uint64_t left_;  // frames to let pass
+  std::uint64_t left_;  // frames to skip
   Random random_;
   std::uint64_t seen_ = 0;
-  bool over_ = false;               // the first stream is
-  std::uint64_t header_at_ = 0;     // of the frame that is being read, or the next
-  std::uint64_t spoils_until_ = 0;  // where the payload of the one before it ends
+  bool over_ = false;               // whether the first stream has ended
+  std::uint64_t header_at_ = 0;     // start of the current or next frame's header
+  std::uint64_t spoils_until_ = 0;  // end of the previous frame's payload
   std::array<std::byte, kLineBytes> header_{};
 };
 

@@ -10,9 +10,9 @@
 namespace rondo::simulation {
 namespace {
 
-constexpr char kConfig[] = "frame_version=1\n";  // the same of all ranks
+constexpr char kConfig[] = "frame_version=1\n";  // the same on all ranks
 
-// Rondo's own fault, for the negative control: whoever proposes a roster takes its own for the one that stands.
+// A defect of Rondo for the negative control: a rank that proposes a roster takes its own as the agreed one.
 class TwoRosterStore final : public Store {
  public:
   explicit TwoRosterStore(Store& inner) : inner_(inner) {}
@@ -109,7 +109,7 @@ Result<std::unique_ptr<Communicator>> MakeCommunicator(World& world, const Membe
   options.transport = std::move(transport);
   options.clock = world.network.clock();
   options.waiter = world.cluster.waiter();
-  options.wait_policy = WaitPolicy{};  // virtual time stands still while somebody spins
+  options.wait_policy = WaitPolicy{};  // a spin would stop virtual time
   options.timeout = world.negative == Negative::kNoDeadline ? std::chrono::hours(1000) : kTimeout;
   options.progress_thread = false;
   options.frame_bytes = world.plan.frame_bytes;

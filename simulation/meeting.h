@@ -1,6 +1,6 @@
-// How a simulated rank comes to its communicators: at first, and again after ranks were lost. What Connect and its
-// rebuilder do over sockets is done here over a simulated network; the meeting, the roster and all behind them are the
-// real ones.
+// How a simulated rank gets its communicators: at the beginning, and again after ranks were lost. It replaces Connect
+// and its rebuilder, which use sockets, by versions for a simulated network. The rendezvous, the roster and all code
+// behind them are the real ones.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 namespace rondo::simulation {
 
 inline constexpr char kJob[] = "chaos";
-// Of Close, Split and connecting.
+// The timeout of Close, Split and connection setup.
 inline constexpr Duration kTimeout = std::chrono::seconds(5);
 
-// What all lives of a story share. Outlives them.
+// State that all RankLife objects of a scenario share. Must outlive them.
 struct World {
   const Plan& plan;
   Negative negative = Negative::kNone;
@@ -33,22 +33,22 @@ struct World {
   std::function<void(const std::string&)> trace;
 };
 
-// How a rank of the network presents itself in one generation.
+// What a rank of the network publishes about itself in one generation, and its transport.
 struct Presence {
   Member self;
   std::shared_ptr<Transport> transport;
 };
 Presence MakePresence(World& world, Rank rank, std::uint64_t generation);
 
-// The ranks of the network that met, in the order of their ranks in the meeting.
+// The ranks of the network that met, in the order of their ranks in `membership`.
 std::vector<Rank> RanksOf(const Membership& membership);
 
 Result<std::unique_ptr<Communicator>> MakeCommunicator(World& world, const Membership& membership,
                                                        std::shared_ptr<Transport> transport,
                                                        std::shared_ptr<Rebuilder> rebuilder);
 
-// Of the communicator that `membership` is of; `met` is told of every later meeting. The store and the world outlive
-// it.
+// A rebuilder for the communicator of `membership`. It calls `met` after every later rendezvous. The store and the
+// world must outlive it.
 std::shared_ptr<Rebuilder> MakeRebuilder(World& world, Rank rank, Store& store, const Membership& membership,
                                          std::function<void(const Membership&)> met);
 

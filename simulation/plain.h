@@ -1,5 +1,5 @@
-// Every collective in the plainest way: what each rank puts in, and what it must get, computed from the definition,
-// with no block, chunk or lane in sight. And how such a case is called through the public face.
+// Every collective in the simplest form: the input of each rank and its expected output, computed from the definition,
+// without blocks, chunks or lanes. Also calls such a case through the public interface.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct Case {
   std::optional<Algorithm> algorithm;
   Rank root = 0;
   bool in_place = false;
-  bool varying = false;  // through the ...V form
-  // Of each rank's block; the first alone where all work on the same elements. Of all_to_all, what rank 0 sends; rank i
-  // sends counts[(i + j) % P] to rank j.
+  bool varying = false;  // uses the ...V form
+  // The count of each rank's block; only the first one if all ranks work on the same elements. For all_to_all: the
+  // counts that rank 0 sends; rank i sends counts[(i + j) % P] to rank j.
   Counts counts;
-  std::int64_t salt = 0;  // tells the values of one operation from those of the next
+  std::int64_t salt = 0;  // makes the values of one operation differ from those of the next
 };
 
 inline std::uint64_t Sum(const Counts& counts) {
@@ -36,7 +36,7 @@ inline std::uint64_t Before(const Counts& counts, Rank rank) {
 }
 inline std::uint64_t At(const Counts& counts, Rank rank) { return counts[static_cast<std::size_t>(rank)]; }
 
-// Of all_to_all.
+// The counts that rank `from` sends in all_to_all.
 inline Counts Row(const Case& c, Rank from) {
   Counts row;
   for (std::size_t to = 0; to < c.counts.size(); ++to)
@@ -111,12 +111,12 @@ inline Values OutputOf(const Case& c, Rank rank, int world) {
   return {};
 }
 
-// Where the smaller of both lies in the larger, in place.
+// The offset of the smaller buffer in the larger one, if the case is in place.
 inline std::uint64_t OwnAt(const Case& c, Rank rank) {
   return BlocksOf(c.collective, 2) > 1 ? Before(c.counts, rank) : 0;
 }
 
-// Issues the case for `rank` on elements of any type and size.
+// Issues the case for `rank`, with elements of any type and size.
 inline Work Issue(Communicator& communicator, const Case& c, const void* in, void* out, DataType type, ReduceOp op,
                   OperationOptions options = {}) {
   const Rank rank = communicator.rank();
@@ -148,7 +148,7 @@ inline Work Issue(Communicator& communicator, const Case& c, const void* in, voi
   return communicator.BarrierAsync(options);
 }
 
-// The memory of one rank for a case of int64: separate, or one for both.
+// One rank's memory for a case of int64: separate buffers, or one for input and output.
 struct Buffers {
   Values input, output;
   bool one = false;
@@ -170,7 +170,7 @@ struct Buffers {
   const void* in() const { return one ? output.data() + input_at : input.data(); }
   void* out() { return output.data() + output_at; }
 
-  // What is not as it must be, or "".
+  // The first wrong value, described, or "".
   std::string Wrong(const Case& c, Rank rank, int world) const {
     const Values due = OutputOf(c, rank, world);
     for (std::size_t i = 0; i < due.size(); ++i)

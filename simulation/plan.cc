@@ -15,7 +15,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t kMostElements = 1500;  // of all blocks of a collective together
+constexpr std::uint64_t kMostElements = 1500;  // in all blocks of a collective together
 constexpr std::uint64_t kMostMessageBytes = 5000;
 
 double Ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
@@ -25,7 +25,7 @@ class Drawing {
   Drawing(const ChaosOptions& options, Random& random) : options_(options), random_(random) {}
 
   Plan Draw() {
-    // Small worlds more often: there most goes wrong for its size.
+    // Small worlds are drawn more often: most errors occur in them, relative to their cost.
     plan_.world_size = options_.world_size.value_or(
         static_cast<int>(random_.Chance(0.7) ? random_.Between(1, 6) : random_.Between(7, kMostRanks)));
     DrawNetwork();
@@ -86,7 +86,8 @@ class Drawing {
     return step;
   }
 
-  // Any algorithm of the table or the free choice, any root and placement; counts even, or each rank's its own.
+  // Any algorithm of the table, or a free choice; any root and placement; counts that are equal or different for each
+  // rank.
   plain::Case DrawCollective() {
     const auto algorithms = AllAlgorithms();
     const AlgorithmEntry& entry = algorithms[random_.Below(algorithms.size())];
@@ -120,7 +121,7 @@ class Drawing {
     }
     const double many = random_.Unit();
     const int count = many < 0.15 ? 0 : many < 0.6 ? 1 : many < 0.85 ? 2 : 3;
-    // Without checksums a payload may be anything, so only a negative control spoils it there.
+    // Without checksums a corrupted payload goes unnoticed, so there only the negative control corrupts payload.
     const Kind flip = plan_.checksums ? Kind::kFlipPayload : Kind::kFlipHeader;
     for (int i = 0; i < count; ++i)
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
@@ -128,7 +129,7 @@ class Drawing {
                      Kind::kStoreCut, Kind::kStoreStall, Kind::kForeignClient}));
   }
 
-  // By name alone a call could not tell one generation's process from another's.
+  // Without handshakes a rank could not tell the processes of two generations apart.
   void DrawRebuild() {
     const bool demanded = negative(Negative::kTwoRosters);
     if (options_.negative != Negative::kNone && !demanded) return;
@@ -138,7 +139,7 @@ class Drawing {
     if (!random_.Chance(0.4)) return;
     AddFault(Pick({Fault::Kind::kKill, Fault::Kind::kKill, Fault::Kind::kPause, Fault::Kind::kPartition}));
     if (plan_.faults.empty()) return;
-    Fault& second = plan_.faults.back();  // while those who are left find each other
+    Fault& second = plan_.faults.back();  // while the remaining ranks find each other
     second.at_event.reset();
     second.at += milliseconds(random_.Below(random_.Chance(0.5) ? 100 : 15'000));
   }
@@ -152,7 +153,7 @@ class Drawing {
     Fault fault;
     fault.kind = kind;
     fault.ranks = {AnyRank()};
-    // Meetings take a few milliseconds, and what follows some more.
+    // A rendezvous takes a few milliseconds, and the steps take a few more.
     fault.at = microseconds(random_.Below(random_.Chance(0.4) ? 3000 : 25'000));
     fault.lasts = random_.Chance(0.5) ? Duration(milliseconds(random_.Between(1, 700)))
                                       : Duration(milliseconds(random_.Between(6500, 12'000)));
@@ -171,7 +172,7 @@ class Drawing {
       case Kind::kFlipPayload: {
         const Rank from = fault.ranks.front();
         const auto others = static_cast<std::uint64_t>(plan_.world_size) - 1;
-        // Neighbours meet in most algorithms.
+        // In most algorithms neighbours exchange data.
         const auto further = random_.Chance(0.6) ? 1 : random_.Between(1, others);
         fault.ranks.push_back(static_cast<Rank>((static_cast<std::uint64_t>(from) + further) % (others + 1)));
         fault.number = kind == Kind::kCutLane      ? random_.Below(4000)

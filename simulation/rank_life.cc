@@ -15,11 +15,11 @@ namespace rondo::simulation {
 namespace {
 
 constexpr Duration kSlack = std::chrono::seconds(1);
-// Who is told nothing finds out by its operation's deadline, of 6 s at most.
+// A rank without a notice fails at its operation's deadline, of 6 s at most.
 constexpr Duration kSettle = std::chrono::seconds(10);
 constexpr Duration kRebuildTimeout = std::chrono::seconds(40);
 constexpr int kMostRebuilds = 4;
-// Healed, and with nothing else to do. Of a number that no rebuild gets to.
+// The rendezvous after healing, with no other work. No rebuild reaches this generation number.
 constexpr std::uint64_t kHealedGeneration = 1000;
 constexpr Duration kHealedTimeout = std::chrono::seconds(30);
 constexpr std::uint64_t kCounts[] = {1, 1000, 37};
@@ -90,7 +90,7 @@ void RankLife::GoOn() {
     doing_ = fmt::format("rebuild {}", rebuilds + 1);
     part_.reset();
     failing_in_.clear();
-    // The control's ranks wait for nobody, so that their rosters differ; a store in order lets one of them stand.
+    // The negative control's ranks wait for no others, so their rosters differ; a correct store accepts only one.
     const Duration settle = world_.negative == Negative::kTwoRosters ? std::chrono::microseconds(1) : kSettle;
     const Status rebuilt = Timed(kRebuildTimeout, [&]() -> Status {
       RONDO_ASSIGN(
@@ -204,7 +204,7 @@ Status RankLife::Timed(Duration most, const std::function<Status()>& call) {
   Status status = call();
   if (world_.cluster.dying()) return rondo::Fail(ErrorCode::kAborted, "killed");
   const Duration took = Now() - begin;
-  // Who is stopped cannot keep a deadline.
+  // A stopped rank cannot meet a deadline.
   Duration stopped{};
   for (const Fault& fault : world_.plan.faults)
     if (fault.kind == Fault::Kind::kPause && fault.ranks.front() == rank_) stopped += fault.lasts;
@@ -225,7 +225,7 @@ Status RankLife::Collective(const Step& step) {
   buffers.output.insert(buffers.output.begin(), kGuards, kGuard);
   buffers.output.insert(buffers.output.end(), kGuards, kGuard);
   buffers.output_at += kGuards;
-  buffers.input_at += kGuards;  // counts in place only
+  buffers.input_at += kGuards;  // matters only in place
   OperationOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = step.timeout;
   Status done = Timed(step.timeout, [&] {
@@ -276,7 +276,8 @@ Status RankLife::Split(const Step& step) {
     RONDO_ASSIGN(part_, communicator_->Split(color, -rank_));
     return {};
   }));
-  for (Rank rank = world_.plan.world_size - 1; rank >= 0; --rank)  // the keys are falling
+  // Keys fall as ranks rise, so the group's order is reversed.
+  for (Rank rank = world_.plan.world_size - 1; rank >= 0; --rank)
     if (rank % step.colors == color) failing_in_.push_back(rank);
   RONDO_TRY(SumOf(*part_, failing_in_, step.count, step.timeout));
   RONDO_TRY(Timed(kTimeout, [&] { return part_->Close(); }));
@@ -310,10 +311,10 @@ Status RankLife::SumOf(Communicator& communicator, const std::vector<Rank>& memb
 void RankLife::Fail(const Error& error) {
   if (world_.cluster.dying()) return;
   failed_at_ = Now();
-  // A part counts its ranks in its own way.
+  // A group numbers its ranks differently.
   failure_ = error.With([&](ErrorDetails& details) {
     if (failing_in_.empty()) return;
-    // Of somebody outside of it, with whom the whole has failed, only the cause of that speaks.
+    // If the culprit is outside the group, the parent communicator has failed, and only its text names the rank.
     if (details.culprit < 0) return void(details.culprit = NamedAsCulprit(details.first_cause));
     const auto at = static_cast<std::size_t>(details.culprit);
     details.culprit = at < failing_in_.size() ? failing_in_[at] : kNoRank;
@@ -323,7 +324,7 @@ void RankLife::Fail(const Error& error) {
 }
 
 void RankLife::GiveUp() {
-  // What fails alone (a message, a part) ends this rank's job all the same; the others must not wait for it.
+  // A failure that fails alone (a message, a group) ends this rank's job too; the others must not wait for it.
   if (!communicator_->failure()) communicator_->Abort(fmt::format("{} failed", doing_));
   const auto cause = communicator_->failure();
   const Status later = communicator_->Barrier();

@@ -1,8 +1,8 @@
-// What one rank of a story lives through: it meets the others, does what the plan says in ordinary blocking calls,
-// closes; where the plan says so it goes on after a failure with whoever is left, while the faults last; and later,
-// healed, meets whoever is left. It checks what can be checked on the spot: values, guard bytes, and that no call takes
-// longer than its deadline. What its errors may be, and who went on with whom, is judged where the whole story is known
-// (chaos.cc).
+// What one rank does in a scenario. It meets the others, executes the plan's steps with ordinary blocking calls, and
+// closes. If the plan says so, it continues after a failure with the remaining ranks, before the faults are healed.
+// After the faults are healed it meets the remaining ranks again. It checks what it can check alone: values, guard
+// bytes, and that no call takes longer than its deadline. chaos.cc, which knows the whole scenario, judges its errors
+// and which ranks continued together.
 #pragma once
 
 #include <deque>
@@ -23,44 +23,44 @@ class RankLife {
  public:
   RankLife(World& world, Rank rank) : world_(world), rank_(rank) {}
 
-  // Bodies of its process.
+  // The bodies of its process.
   void First(const StorePlace& place);
   void Again(const StorePlace& place, const std::vector<Rank>& survivors);
-  // On its death.
+  // Called when the rank is killed.
   void Die();
 
   bool met() const { return met_at_.has_value(); }
   TimePoint met_at() const { return *met_at_; }
-  bool through() const { return through_; }  // did all that the present body had to do
-  // Why it is not; the culprit as a rank of the network.
+  bool through() const { return through_; }  // whether the current body completed everything
+  // The failure if it did not; the culprit is a rank of the network.
   const std::optional<Error>& failure() const { return failure_; }
-  TimePoint failed_at() const { return failed_at_; }   // of failure()
-  const std::string& doing() const { return doing_; }  // now, or last
+  TimePoint failed_at() const { return failed_at_; }   // the time of failure()
+  const std::string& doing() const { return doing_; }  // the current or last step
 
-  // A generation that this rank was in after the first, in order.
+  // A generation after the first to which this rank belonged, in order.
   struct Generation {
     std::uint64_t number = 0;
     std::vector<Rank> members;  // as ranks of the network
   };
   const std::vector<Generation>& generations() const { return generations_; }
-  bool went_on() const { return went_on_; }  // and did all that there was to do, in the last of them
-  // Why it did not, once it tried.
+  bool went_on() const { return went_on_; }  // completed everything in the last generation
+  // Why it did not continue, if it tried.
   const std::optional<Error>& stopped_by() const { return stopped_by_; }
-  // Whether memory that was given back has changed since; says so.
+  // Reports a violation if memory has changed after its call returned.
   void LookAtMemory();
 
  private:
-  // Bytes between guards, given back once overwritten; no one may write here then.
+  // Memory between guards. It is overwritten once its call has returned; nothing may write there afterwards.
   struct Kept {
     std::vector<std::int64_t> words;
-    std::unique_ptr<plain::Buffers> buffers;  // of collectives, instead
+    std::unique_ptr<plain::Buffers> buffers;  // for collectives, instead of `words`
     std::string of;
   };
 
   Result<std::unique_ptr<Communicator>> Meet(const StorePlace& place, std::uint64_t generation,
                                              const std::vector<Rank>& members, Duration timeout);
   Status Work();
-  // With those who are left, until that is done or nothing helps.
+  // Continues with the remaining ranks until everything is done or nothing helps.
   void GoOn();
   Status Do(const Step& step);
   Status Collective(const Step& step);
@@ -69,9 +69,9 @@ class RankLife {
   Status SumOf(Communicator& communicator, const std::vector<Rank>& members, std::uint64_t count, Duration timeout);
   Status Timed(Duration most, const std::function<Status()>& call);
   void Fail(const Error& error);
-  // Ends the communicator for all, and looks whether later calls say why.
+  // Aborts the communicator for all ranks, and checks that later calls return the cause.
   void GiveUp();
-  // Puts guards around, takes them into account, and overwrites what was lent.
+  // Lend puts guards around memory. GiveBack checks the guards and overwrites the memory.
   std::int64_t* Lend(std::size_t words, std::int64_t fill);
   void GiveBack(Kept& kept);
   TimePoint Now() const { return world_.network.clock()->Now(); }
@@ -84,14 +84,14 @@ class RankLife {
   std::optional<Error> failure_;
   TimePoint failed_at_{};
   std::string doing_;
-  std::deque<Kept> memory_;       // all that was ever lent; outlives the communicators
-  std::vector<Rank> failing_in_;  // members of the group whose error is on its way up
-  std::unique_ptr<Store> store_;  // for as long as a rebuild may need it
+  std::deque<Kept> memory_;       // all memory ever used; must outlive the communicators
+  std::vector<Rank> failing_in_;  // members of the group whose error is being reported
+  std::unique_ptr<Store> store_;  // kept as long as a rebuild may need it
   std::vector<Generation> generations_;
   bool went_on_ = false;
   std::optional<Error> stopped_by_;
   std::unique_ptr<Communicator> communicator_;
-  std::unique_ptr<Communicator> part_;  // of a split
+  std::unique_ptr<Communicator> part_;  // a group made by Split
 };
 
 }  // namespace rondo::simulation

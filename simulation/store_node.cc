@@ -12,13 +12,13 @@
 namespace rondo::simulation {
 namespace {
 
-// No communicator of a job has such an id: those are small, or drawn at random by Split.
+// No communicator of a job has such an id: their ids are small, or random numbers from Split.
 constexpr std::uint64_t kPortCommunicators = 0x5709'0000'0000'0000;
 constexpr std::size_t kReadBytes = 4096;
 
 std::string NameOf(const StorePlace& place) { return fmt::format("sim://{}:{}", place.server, place.port); }
 
-// Rank 0 of a port's group is the store, rank r + 1 the network's rank r.
+// The group of a port: rank 0 is the store, and rank r + 1 is the network's rank r.
 EndpointConfig GroupOf(SimNetwork& network, const StorePlace& place, int clients, Rank rank, PeerObserver* observer) {
   EndpointConfig config;
   config.communicator = kPortCommunicators + place.port;
@@ -44,14 +44,14 @@ std::size_t LentText::Write(Lane& lane, std::span<const Bytes> pieces) {
 
 class StoreNode::Port final : public PeerObserver {
  public:
-  // A client says that it has opened its lane.
+  // A client has opened its lane.
   void OnControl(Rank from, ControlMessage) override { called.push_back(from); }
   void OnPeerLost(Rank peer, Error) override { lost.push_back(peer); }
 
   std::vector<Rank> called;
   std::vector<Rank> lost;
   std::map<Rank, Client> clients;
-  std::unique_ptr<Endpoint> endpoint;  // before what it tells
+  std::unique_ptr<Endpoint> endpoint;  // declared last, so that it is destroyed before the data that its events change
 };
 
 StoreNode::StoreNode(SimNetwork& network, Cluster& cluster, Rank server, int clients, int ports)
@@ -85,7 +85,8 @@ void StoreNode::Serve() {
       client->second.lane = *lane;
       client->second.id = service_.Connect();
     }
-    port->endpoint->Poll(network_.clock()->Now());  // after the opening: what has arrived already rings no more
+    // After Open, because bytes that have already arrived cause no further event.
+    port->endpoint->Poll(network_.clock()->Now());
     for (const Rank peer : std::exchange(port->lost, {})) {
       const auto client = port->clients.find(peer);
       if (client == port->clients.end() || std::exchange(client->second.gone, true)) continue;
@@ -94,7 +95,7 @@ void StoreNode::Serve() {
     for (auto& [peer, client] : port->clients)
       if (!client.gone) Read(client);
   }
-  // Requests of one are answers to others.
+  // One client's request can be another client's answer.
   service_.TakeAnswered();
   for (const auto& port : ports_)
     for (auto& [peer, client] : port->clients)
@@ -107,7 +108,8 @@ void StoreNode::Read(Client& client) {
     const std::size_t got = client.lane->ReadInto(buffer);
     if (got == 0) break;
     client.unread += ToText(Bytes(buffer).first(got));
-    // Before the hello everything is the service's; then frame by frame, so that one of them may stall alone.
+    // Before the hello the service gets all bytes. Afterwards it gets them frame by frame, so that one frame can be
+    // stalled alone.
     if (!service_.SaidHello(client.id)) {
       Take(client, std::exchange(client.unread, {}));
       continue;
@@ -232,7 +234,7 @@ Status StoreClient::Await(std::uint64_t id, TimePoint deadline) {
 
 Result<std::string> StoreClient::Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) {
   const std::uint64_t id = ++last_id_;
-  answers_.clear();  // those that came too late
+  answers_.clear();  // removes answers that arrived too late
   unsent_ += encoded(id);
   RONDO_TRY(Await(id, deadline));
   if (answers_.count(id) == 0 && asked.abandon) {

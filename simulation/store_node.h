@@ -1,6 +1,6 @@
-// A rendezvous store on a simulated network: the real service (rendezvous/tcp_store_service.h) behind simulated lanes,
-// so that its connections are slow, cut, partitioned and killed like all others, and a client that says to it what a
-// TCP client says.
+// A rendezvous store on a simulated network. The real service (rendezvous/tcp_store_service.h) runs behind simulated
+// lanes, so its connections can be slow, cut, partitioned and killed like all others. The client sends to it what a TCP
+// client sends.
 //
 // Thread rule: one thread, that of the network.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace rondo::simulation {
 
-// What was written to a lane, kept for as long as the lane may read it: for good, since stores say little.
+// Text written to a lane, kept while the lane may read it. It is never freed, because stores send little.
 class LentText {
  public:
   std::size_t Write(Lane& lane, std::span<const Bytes> pieces);
@@ -31,8 +31,8 @@ class LentText {
   std::deque<std::string> texts_;
 };
 
-// The store's port: which rank of the network serves it, and which of its ports that is. Connections of one port end
-// for good with the store's or the client's control connection there; another port is another try.
+// The store's port: the rank of the network that serves it, and the number of the port. If the control connection of
+// the store or of the client breaks, the connections of that port end permanently. Another port allows another attempt.
 struct StorePlace {
   Rank server = kNoRank;
   std::uint64_t port = 0;
@@ -40,13 +40,14 @@ struct StorePlace {
 
 class StoreNode {
  public:
-  // Serves at `server`, on ports 0..ports-1, every rank of the network below `clients`. Both outlive it.
+  // Serves all ranks of the network below `clients`, at `server`, on ports 0..ports-1. `network` and `cluster` must
+  // outlive it.
   StoreNode(SimNetwork& network, Cluster& cluster, Rank server, int clients, int ports);
   ~StoreNode();
   StoreNode(const StoreNode&) = delete;
   StoreNode& operator=(const StoreNode&) = delete;
 
-  // From now on requests that name a key with this in it are not heard until `until`.
+  // Ignores requests that name a key with `key_part` in it, from now until `until`.
   void Stall(std::string key_part, TimePoint until);
   std::uint64_t stalled() const { return stalled_; }
 
@@ -55,7 +56,7 @@ class StoreNode {
   struct Client {
     Lane* lane = nullptr;
     TcpStoreService::ClientId id = 0;
-    std::string unread;  // the beginning of a request
+    std::string unread;  // an incomplete request
     LentText lent;
     bool gone = false;
   };
@@ -73,20 +74,20 @@ class StoreNode {
   std::uint64_t stalled_ = 0;
 };
 
-// One rank's end of one port; opened once, whatever number of connections are then made over it.
+// One rank's end of one port. It is opened once; any number of connections can then use it.
 class StoreClient final : public RemoteStore {
  public:
   struct Options {
     StorePlace place;
-    Rank self = kNoRank;  // of the network
-    int clients = 0;      // as the node has it
+    Rank self = kNoRank;  // a rank of the network
+    int clients = 0;      // as passed to the node
     std::string job;
-    TimePoint deadline;                                      // of the hello
-    Duration answer_grace = std::chrono::milliseconds(200);  // as TcpStoreClient's
+    TimePoint deadline;                                      // of the first exchange with the store
+    Duration answer_grace = std::chrono::milliseconds(200);  // as in TcpStoreClient
   };
 
-  // From inside a process. kUnreachable: no welcome before the deadline; kStoreLost: the store is gone; others as the
-  // store refuses.
+  // Call it from inside a process. kUnreachable: no answer before the deadline. kStoreLost: the store is lost. Other
+  // errors: the store refused.
   static Result<std::unique_ptr<StoreClient>> Connect(SimNetwork& network, Cluster& cluster, const Options& options);
   ~StoreClient() override;
 
@@ -95,7 +96,7 @@ class StoreClient final : public RemoteStore {
 
   StoreClient(SimNetwork& network, Cluster& cluster, const Options& options);
   Result<std::string> Ask(const Encoded& encoded, TimePoint deadline, const Asked& asked) override;
-  // Moves bytes both ways; kStoreLost once that is over.
+  // Moves bytes in both directions; returns kStoreLost when the connection has ended.
   Status Move();
   Status Await(std::uint64_t id, TimePoint deadline);
 
@@ -104,7 +105,7 @@ class StoreClient final : public RemoteStore {
   const Duration answer_grace_;
   std::unique_ptr<Observer> observer_;
   LentText lent_;
-  std::unique_ptr<Endpoint> endpoint_;  // dies before what was lent to it
+  std::unique_ptr<Endpoint> endpoint_;  // destroyed before the text that it sends
   Lane* lane_ = nullptr;
   std::uint64_t last_id_ = 0;
   std::string unsent_;

@@ -17,7 +17,7 @@ double UnitRoundoff(rondo::DataType type) {
   }
 }
 
-// The most by which rounding to a subnormal number can err: half of the smallest one.
+// The largest error of rounding to a subnormal number: half of the smallest one.
 double Underflow(rondo::DataType type) {
   switch (type) {
     case rondo::DataType::kFloat16: return 0x1p-25;
@@ -26,7 +26,7 @@ double Underflow(rondo::DataType type) {
   }
 }
 
-// Higham's gamma: what k roundings can do to a number, relatively.
+// Higham's gamma: the largest relative error of k roundings.
 double Gamma(std::uint64_t roundings, double unit) {
   const double product = static_cast<double>(roundings) * unit;
   return product < 1 ? product / (1 - product) : std::numeric_limits<double>::infinity();
@@ -35,14 +35,16 @@ double Gamma(std::uint64_t roundings, double unit) {
 }  // namespace
 
 GradientBound BoundGradient(const Sharing& sharing) {
-  // One process: the product of a sample's input and derivative, the sum over the batch, 1/batch and the product with
-  // it.
+  // One process: the product of a sample's input and derivative, the sum over the batch, the division by the batch
+  // size, and the product with it.
   const double one = Gamma(1 + sharing.batch + 2, kFloat32Unit);
   // A rank: the same over its shard, and the product with its weight.
   const double rank = Gamma(1 + sharing.largest_shard + 2, kFloat32Unit);
-  // The wire: compression (none for float32), up to world_size - 1 additions in a row, the division of the average.
+  // The transfer: conversion to the sent type (none for float32), up to world_size - 1 additions in a row, and the
+  // division of the average.
   const double wire = Gamma(static_cast<std::uint64_t>(sharing.world_size) + 1, UnitRoundoff(sharing.type));
-  // Underflow: each rank's compression, averaged; the division; and in float32, far below, the products of both.
+  // Underflow: each rank's conversion, averaged, and the division. In float32, much smaller, the products of both
+  // sides.
   return {one + (1 + rank) * (1 + wire) - 1, 4 * Underflow(sharing.type) + 4 * Underflow(rondo::DataType::kFloat32)};
 }
 
@@ -54,7 +56,7 @@ double BoundLoss(const Sharing& sharing) {
 
 Comparison CompareStep(const DescentOptions& options, const TrainingState& ranks, const TrainingState& one,
                        std::span<const double> gradient_bounds) {
-  constexpr double kSecondOrder = 1 + 0x1p-20;  // of the roundings below, and of this arithmetic
+  constexpr double kSecondOrder = 1 + 0x1p-20;  // for second-order terms of the roundings below and of this arithmetic
   Comparison comparison;
   const auto compare = [&](std::size_t at, double difference, double bound) {
     const double share = std::isfinite(difference) ? difference / bound : std::numeric_limits<double>::infinity();

@@ -1,14 +1,14 @@
-// How far rounding alone can take the ranks' step from one process's step on the whole batch.
+// How much rounding alone can make a step of the ranks differ from a step of one process on the whole batch.
 //
-// Both start from the same parameters, and what a sample adds to a gradient has the same bits in both (model.h). So
-// they sum the same numbers and differ only in the order of the additions, in where they divide, and in the type that
-// travels. A sum in which every operand goes through at most k roundings of unit roundoff u differs from the exact one
-// by at most
+// Both start from the same parameters, and one sample's contribution to a gradient has the same bits in both (model.h).
+// So both sum the same numbers. They differ only in the order of the additions, in the place of the division, and in
+// the type that is sent. If every operand of a sum passes at most k roundings of unit roundoff u, the sum differs from
+// the exact one by at most
 //
 //     k u / (1 - k u)  x  the sum of the operands' absolute values
 //
 // in any order (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2). The bound holds for every
-// single parameter and every step, whatever the values: a step beyond it has lost, doubled or misplaced something.
+// single parameter and every step, whatever the values. A step beyond the bound has lost, doubled or misplaced a value.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,35 @@ namespace sgd {
 
 // How the ranks share one batch.
 struct Sharing {
-  std::uint64_t batch = 0;          // samples, of all ranks together
-  std::uint64_t largest_shard = 0;  // samples of the rank that has most
+  std::uint64_t batch = 0;          // samples of all ranks together
+  std::uint64_t largest_shard = 0;  // samples of the rank with the most
   int world_size = 1;
-  rondo::DataType type = rondo::DataType::kFloat32;  // gradients on the wire
+  rondo::DataType type = rondo::DataType::kFloat32;  // the type in which gradients are sent
 };
 
 // |gradient of the ranks - gradient of one process| <= relative * (mean of the samples' |gradient|) + absolute
 struct GradientBound {
   double relative = 0;
-  double absolute = 0;  // underflow; matters for float16, whose smallest number is 2^-24
+  double absolute = 0;  // for underflow; matters for float16, whose smallest number is 2^-24
 };
 GradientBound BoundGradient(const Sharing& sharing);
 
-// Losses are summed in float64 and not negative: |difference| <= relative * loss.
+// The relative bound of the loss. Losses are summed in float64 and are not negative: |difference| <= relative * loss.
 double BoundLoss(const Sharing& sharing);
 
-// Two states, element by element, against the bound.
+// The difference between two states, compared with the bound element by element.
 struct Comparison {
-  double largest_difference = 0;  // of a parameter
-  double largest_share = 0;  // of a difference (parameters, velocities) in its bound; above 1: not by rounding alone
-  std::size_t worst = 0;     // the element with that share
+  double largest_difference = 0;  // of any parameter
+  // The largest ratio of a difference (parameters, velocities) to its bound; above 1: not from rounding alone.
+  double largest_share = 0;
+  std::size_t worst = 0;  // the element with that ratio
 
   bool good() const { return largest_share <= 1; }
 };
 
-// The states after one step from the same state, whose gradients differ by at most `gradient_bounds`, all positive. An
-// element that is not finite on either side is infinitely far.
-// REQUIRES: all as many elements.
+// Compares the states after one step from the same state. The gradients of the two steps differ by at most
+// `gradient_bounds`, which are all positive. An element that is not finite on either side counts as infinitely
+// different. REQUIRES: all arguments have the same number of elements.
 Comparison CompareStep(const DescentOptions& options, const TrainingState& ranks, const TrainingState& one,
                        std::span<const double> gradient_bounds);
 

@@ -4,15 +4,16 @@
 //   ... backward pass; whenever a tensor's gradient is complete: buckets.Complete(tensor) ...
 //   RONDO_TRY(buckets.Finish());                               // gradient: the average, the same bits on every rank
 //
-// Fusion     An all-reduce of a few bytes costs nearly what one of some KiB does, so neighbouring tensors share one.
-//            Gradients lie in one flat vector that the backward pass completes from its end, so a bucket is a piece of
-//            it: nothing is copied. (Scattered tensors would be copied into the bucket's buffer, as 16-bit types are.)
+// Fusion     An all-reduce of a few bytes costs almost as much as one of some KiB, so neighbouring tensors share one.
+//            Gradients are in one flat vector that the backward pass completes from its end. So a bucket is a part of
+//            that vector, and nothing is copied. (Scattered tensors would be copied into the bucket's buffer, as 16-bit
+//            types are.)
 // Overlap    A bucket is issued with AllReduceAsync as soon as its last tensor is complete. The communicator's progress
-//            thread moves it while this thread computes the gradients of the layers before.
+//            thread transfers it while this thread computes the gradients of the earlier layers.
 // Order      Ranks must issue the same collectives in the same order. Their tensors need not be complete in the same
 //            order (a framework's threads differ): buckets are issued strictly from the last to the first.
-// Types      float32 is reduced in place. float16 and bfloat16 halve the bytes: values are rounded to the type once.
-//            Each addition on the way rounds once more (bounds.h). They come back as float32.
+// Types      float32 is reduced in place. float16 and bfloat16 halve the bytes: values are rounded to the type once,
+//            and each addition rounds once more (bounds.h). The results are converted back to float32.
 #pragma once
 
 #include <cstddef>
@@ -28,41 +29,43 @@
 namespace sgd {
 
 struct BucketOptions {
-  rondo::DataType type = rondo::DataType::kFloat32;  // on the wire: kFloat32, kFloat16 or kBfloat16
-  std::size_t bucket_bytes = std::size_t{1} << 20;   // on the wire; a tensor that is larger has a bucket of its own
+  // The type in which gradients are sent: kFloat32, kFloat16 or kBfloat16.
+  rondo::DataType type = rondo::DataType::kFloat32;
+  std::size_t bucket_bytes = std::size_t{1} << 20;  // in the sent type; a larger tensor has its own bucket
 };
 
-// One thread at a time, the one that issues the communicator's operations.
+// Thread rule: only the thread that issues the communicator's operations may use it.
 class GradientBuckets {
  public:
-  // REQUIRES: `tensors` lie one after the other from 0 on; both are the same on all ranks. The communicator outlives
-  // this.
+  // REQUIRES: `tensors` are packed one after the other, from offset 0. Both `tensors` and `options` are the same on all
+  // ranks. The communicator must outlive this object.
   GradientBuckets(rondo::Communicator& communicator, const std::vector<Tensor>& tensors, const BucketOptions& options);
-  // Waits for what has been issued: its memory is lent.
+  // Waits for all issued buckets, because their operations use its memory.
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // `gradient` is lent until Finish returns. This rank's is multiplied by `weight` before the ranks' are averaged.
-  // REQUIRES: no pass is open.
+  // Begins a pass. The caller must not touch `gradient` until Finish returns, except to write gradients that are not
+  // complete yet. This rank's gradient is multiplied by `weight` before the ranks' gradients are averaged. REQUIRES: no
+  // pass is open.
   void Begin(std::span<float> gradient, float weight);
-  // Nobody writes this tensor's gradient any more. REQUIRES: once per tensor and pass, in any order.
+  // Declares that this tensor's gradient is final. REQUIRES: called once per tensor and pass, in any order.
   void Complete(std::size_t tensor);
-  // Waits for all buckets. The error is the first bucket's; the gradient is then undefined.
-  // REQUIRES: every tensor is complete.
+  // Waits for all buckets. Returns the first bucket's error; the gradient is then undefined. REQUIRES: every tensor is
+  // complete.
   rondo::Status Finish();
 
   std::size_t size() const { return buckets_.size(); }
-  // Buckets that were reduced already when Finish was called, over all passes: what the overlap has hidden.
+  // The number of buckets that were already reduced when Finish was called, over all passes: the effect of the overlap.
   std::size_t reduced_before_finish() const { return reduced_before_finish_; }
 
  private:
   struct Bucket {
-    std::size_t first = 0;  // in the flat gradient
+    std::size_t first = 0;  // offset in the flat gradient
     std::size_t size = 0;
     std::size_t tensors = 0;
-    std::size_t missing = 0;          // of them, in this pass
-    std::vector<std::uint16_t> wire;  // 16-bit types only
+    std::size_t missing = 0;          // tensors that are not complete in this pass
+    std::vector<std::uint16_t> wire;  // only for 16-bit types
     rondo::Work work;
   };
 
@@ -71,12 +74,12 @@ class GradientBuckets {
 
   rondo::Communicator& communicator_;
   const rondo::DataType type_;
-  std::vector<Bucket> buckets_;         // in the order of issue: from the gradient's end to its front
-  std::vector<std::size_t> bucket_of_;  // by tensor
-  std::vector<bool> complete_;          // by tensor
+  std::vector<Bucket> buckets_;         // in the order of issue: from the end of the gradient to its beginning
+  std::vector<std::size_t> bucket_of_;  // indexed by tensor
+  std::vector<bool> complete_;          // indexed by tensor
   std::span<float> gradient_;
   float weight_ = 1;
-  std::size_t issued_ = 0;  // buckets of this pass
+  std::size_t issued_ = 0;  // buckets issued in this pass
   std::size_t reduced_before_finish_ = 0;
 };
 

@@ -8,15 +8,15 @@
 namespace sgd {
 namespace {
 
-constexpr double kTurns = 0.6;    // of each arm
+constexpr double kTurns = 0.6;    // revolutions of each arm
 constexpr double kNoise = 0.15;   // of the angle, in radians
-constexpr double kSpread = 1.75;  // of the radius, so that features have a variance of about one
+constexpr double kSpread = 1.75;  // of the radius; gives the features a variance of about one
 
 }  // namespace
 
 Rows Part(Rows rows, std::uint64_t index, std::uint64_t parts) {
   const std::uint64_t whole = rows.size() / parts;
-  const std::uint64_t left_over = rows.size() % parts;  // the first so many parts have one more
+  const std::uint64_t left_over = rows.size() % parts;  // the first left_over parts have one row more
   const auto start = [&](std::uint64_t part) {
     return rows.begin + part * whole + (part < left_over ? part : left_over);
   };

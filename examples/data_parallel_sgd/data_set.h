@@ -1,7 +1,8 @@
-// A data set that needs no file: three noisy spirals in the plane, one per class, that no straight line can part.
+// A data set that needs no file: three noisy spirals in the plane, one for each class, which no straight line can
+// separate.
 //
-// A sample is a pure function of (seed, row), so every process can make just the rows of its own shard, as a loader
-// would read them, and any process can make all of them, to check the others.
+// A sample is a pure function of (seed, row). So every process can make only the rows of its own shard, like a loader
+// that reads them. Any process can make all rows, to check the others.
 #pragma once
 
 #include <array>
@@ -27,15 +28,15 @@ struct Rows {
   std::uint64_t size() const { return end - begin; }
 };
 
-// Cuts rows into `parts` that lie one after the other and differ in size by at most one, and gives the one at `index`.
-// Parts are empty where there are more parts than rows. REQUIRES: index < parts.
+// Cuts rows into `parts` consecutive parts, whose sizes differ by at most one, and returns the part at `index`. If
+// there are more parts than rows, some parts are empty. REQUIRES: index < parts.
 Rows Part(Rows rows, std::uint64_t index, std::uint64_t parts);
 
 class Spirals {
  public:
   explicit Spirals(std::uint64_t seed) : seed_(seed) {}
 
-  // Rows never end: each is a new sample.
+  // There is no last row: each row is a new sample.
   Sample At(std::uint64_t row) const;
   std::vector<Sample> Load(Rows rows) const;
 

@@ -15,7 +15,7 @@ namespace sgd {
 
 struct Flags {
   std::uint64_t steps = 20;
-  std::uint64_t batch = 64;        // samples of a step, of all ranks together
+  std::uint64_t batch = 64;        // samples of a step, on all ranks together
   std::uint64_t accumulation = 2;  // micro-batches per rank and step
   std::size_t bucket_bytes = 16 << 10;
   rondo::DataType gradient_type = rondo::DataType::kFloat32;
@@ -26,13 +26,13 @@ struct Flags {
   std::string rendezvous = "env://";
   rondo::Path path = rondo::Path::kAuto;
   std::chrono::duration<double> timeout = std::chrono::seconds(60);
-  bool survive = false;  // go on without ranks that are lost
-  int refill = 0;        // and admit newcomers up to this many ranks
+  bool survive = false;  // continue after ranks are lost
+  int refill = 0;        // then admit joiners up to this many ranks
   std::chrono::duration<double> settle = std::chrono::seconds(5);
 };
 
-// The flags, or the exit code with which to end at once: 0 after --help, 2 after wrong usage, which has been told on
-// stderr by the flag's name.
+// The flags, or an exit code with which the program must end: 0 after --help, 2 after wrong usage. For wrong usage,
+// ParseFlags has written an error with the flag's name to stderr.
 struct Parsed {
   Flags flags;
   std::optional<int> exit_code;

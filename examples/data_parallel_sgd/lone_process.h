@@ -1,5 +1,5 @@
-// One process on the whole batch: what the ranks together must amount to. It shares the model and the optimizer with
-// them, but no shards, no micro-batches, no buckets and no communication.
+// One process on the whole batch: the reference for the result of all ranks together. It shares the model and the
+// optimizer with them, but it has no shards, micro-batches, buckets or communication.
 #pragma once
 
 #include <span>
@@ -12,12 +12,12 @@
 namespace sgd {
 
 struct LoneGradient {
-  double loss = 0;                // mean of the samples'
-  std::vector<float> gradient;    // mean of the samples'
-  std::vector<double> magnitude;  // mean of the samples' |gradient|: what rounding errors are measured by
+  double loss = 0;                // the mean loss of the samples
+  std::vector<float> gradient;    // the mean gradient of the samples
+  std::vector<double> magnitude;  // the mean |gradient| of the samples, to which rounding errors are relative
 };
 
-// Sample by sample. REQUIRES: at least one sample.
+// Computes sample by sample. REQUIRES: at least one sample.
 LoneGradient GradientAlone(const Mlp& model, std::span<const float> parameters, std::span<const Sample> batch);
 
 }  // namespace sgd

@@ -1,10 +1,11 @@
-// Data-parallel training on Rondo, whole: how a framework embeds it, with the proof that the result is right.
+// A complete program for data-parallel training on Rondo: how a framework embeds Rondo, with a proof that the result is
+// right.
 //
 //   rondo run -N 4 -- data_parallel_sgd        or, by hand, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set
-//   rondo run -N 4 --keep-going -- data_parallel_sgd --survive        and it goes on when ranks are killed
+//   rondo run -N 4 --keep-going -- data_parallel_sgd --survive        continues when ranks are killed
 //
-// Read trainer.h, buckets.h and recovery.h: they are what a framework would write. model.h, data_set.h and optimizer.h
-// stand for the framework itself; lone_process.h, bounds.h and proof.h hold every step against one process on the whole
+// Read trainer.h, buckets.h and recovery.h: a framework would contain such code. model.h, data_set.h and optimizer.h
+// represent the framework itself. lone_process.h, bounds.h and proof.h compare every step with one process on the whole
 // batch.
 #include <fmt/core.h>
 
@@ -26,9 +27,9 @@
 namespace sgd {
 namespace {
 
-constexpr std::uint64_t kFirstUnseenRow = std::uint64_t{1} << 48;  // beyond every row that is trained on
+constexpr std::uint64_t kFirstUnseenRow = std::uint64_t{1} << 48;  // after every row that is used for training
 constexpr std::uint64_t kUnseenRows = 3000;
-constexpr int kMaxRebuilds = 100;  // a job that loses ranks faster than it takes steps is to end
+constexpr int kMaxRebuilds = 100;  // a job that loses ranks faster than it takes steps must end
 
 void PrintHead(const rondo::Communicator& communicator, const Flags& flags, const Mlp& model, const Trainer& trainer) {
   fmt::print("ranks       {}, the {} samples of a batch cut into as many shards, each into {} micro-batches\n",
@@ -48,7 +49,7 @@ void PrintStep(std::uint64_t step, double loss, const StepReport& report) {
   std::fflush(stdout);
 }
 
-// From the start, or from where the ranks of a rebuilt communicator were.
+// Begins with the initial state, or with the state of the ranks of a rebuilt communicator.
 rondo::Status BeginOrResume(rondo::Communicator& communicator, Trainer& trainer, Checkpoint& checkpoint) {
   checkpoint.state.parameters.resize(trainer.state().parameters.size());
   checkpoint.state.velocity.resize(trainer.state().velocity.size());
@@ -65,7 +66,8 @@ rondo::Status BeginOrResume(rondo::Communicator& communicator, Trainer& trainer,
   return {};
 }
 
-// Whether every step stood the proof: the same answer on every rank. Rank 0 prints. `checkpoint` is kept up to date.
+// Returns whether every step passed the proof; all ranks get the same answer. Rank 0 prints. Keeps `checkpoint` up to
+// date.
 rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags, Checkpoint& checkpoint) {
   const bool prints = communicator.rank() == 0;
   const Mlp model(flags.hidden);
@@ -78,7 +80,7 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
                        Name(flags.gradient_type), communicator.world_size());
   }
 
-  // Each rank draws start values of its own, as processes do that were told nothing; then all take rank 0's.
+  // Each rank draws its own initial values, like independent processes; then all ranks take rank 0's.
   const rondo::Random random(flags.seed + static_cast<std::uint64_t>(communicator.rank()));
   const DescentOptions descent{flags.learning_rate, flags.momentum};
   Trainer trainer(communicator, model, data, {descent, {flags.gradient_type, flags.bucket_bytes}, flags.accumulation},
@@ -106,7 +108,7 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
     }
     RONDO_TRY(communicator.AllReduce(&good, &good, 1, rondo::DataType::kBool, rondo::ReduceOp::kBand));
     if (!good) return false;
-    // Not before: what any rank goes on from has been proved, and printed.
+    // Updated only now, so that ranks continue only from states that were proved and printed.
     checkpoint = {static_cast<std::int64_t>(step + 1), trainer.state()};
   }
   if (prints) {
@@ -119,15 +121,15 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
   return true;
 }
 
-// Whether the others may be there to go on with. What ranks disagree about, or one of them lacks, would fail again.
+// Whether a rebuild may help. If ranks disagree, or if one of them lacks something, the next attempt would fail again.
 bool MayBeSurvived(rondo::ErrorCode code) {
   using enum rondo::ErrorCode;
   return code == kPeerLost || code == kPeerAborted || code == kTimeout || code == kConnectionReset ||
          code == kUnreachable || code == kClosed;
 }
 
-// Trains to the end and closes, going on without ranks that are lost where the flags say so. `communicator` is then the
-// last one. A rank that has finished goes on too: others may need its state, and its part in what follows.
+// Trains to the end and closes. If the flags say so, it continues after ranks are lost; `communicator` is then the last
+// one. A rank that has finished continues too: others may need its state, and its share of the remaining work.
 rondo::Result<bool> TrainAndClose(std::unique_ptr<rondo::Communicator>& communicator, const Flags& flags) {
   Checkpoint checkpoint;
   for (int rebuilds = 0;; ++rebuilds) {

@@ -6,7 +6,8 @@
 namespace sgd {
 namespace {
 
-// What softmax cross entropy makes of one sample's outputs: its loss, and the loss's derivative in their place.
+// Computes softmax cross entropy for one sample's outputs: returns the loss, and replaces the outputs by the loss's
+// derivative.
 float LossInPlace(std::span<float> outputs, std::size_t label) {
   const float largest = *std::max_element(outputs.begin(), outputs.end());
   const float of_label = outputs[label];
@@ -69,7 +70,7 @@ std::vector<std::vector<float>> Mlp::Forward(std::span<const float> parameters, 
 double Mlp::AddGradient(std::span<const float> parameters, std::span<const Sample> samples, std::span<float> gradient,
                         const GradientHook& on_complete) const {
   const std::vector<std::vector<float>> outputs = Forward(parameters, samples);
-  std::vector<float> delta = outputs.back();  // the loss's derivative by a layer's outputs, before ReLU
+  std::vector<float> delta = outputs.back();  // the loss's derivative with respect to a layer's outputs, before ReLU
   double loss = 0;
   for (std::size_t row = 0; row < samples.size(); ++row)
     loss += LossInPlace(std::span(delta).subspan(row * kClasses, kClasses), samples[row].label);
@@ -92,12 +93,13 @@ double Mlp::AddGradient(std::span<const float> parameters, std::span<const Sampl
     }
     if (layer == 0) break;
 
-    // Only now the derivative by this layer's inputs: whoever listens can already send what is complete.
+    // The derivative with respect to this layer's inputs is computed last, so that the hook's owner can already send
+    // the complete gradients.
     const float* weight = &parameters[tensors_[weight_tensor].first];
     std::vector<float> before(samples.size() * inputs);
     for (std::size_t row = 0; row < samples.size(); ++row) {
       for (std::size_t i = 0; i < inputs; ++i) {
-        if (outputs[layer][row * inputs + i] <= 0) continue;  // ReLU let nothing through
+        if (outputs[layer][row * inputs + i] <= 0) continue;  // ReLU blocked this input
         float sum = 0;
         for (std::size_t o = 0; o < width; ++o) sum += weight[i * width + o] * delta[row * width + o];
         before[row * inputs + i] = sum;

@@ -1,13 +1,13 @@
-// The model: a multi-layer perceptron, ReLU between its layers, softmax cross entropy at its end. It knows nothing of
-// other processes; all that data parallelism asks of it is to say when the gradient of a tensor is complete.
+// The model: a multi-layer perceptron with ReLU between its layers and softmax cross entropy at its end. It does not
+// depend on other processes. For data parallelism it only has to report when the gradient of a tensor is complete.
 //
-// All parameters lie in one flat vector, tensor after tensor in the order in which the forward pass uses them (weight
-// 0, bias 0, weight 1 ...), and so do their gradients. The backward pass therefore completes the gradient from its end
-// to its front.
+// All parameters are in one flat vector, tensor after tensor, in the order in which the forward pass uses them (weight
+// 0, bias 0, weight 1 ...). Their gradients have the same layout. The backward pass therefore completes the gradient
+// from its end to its beginning.
 //
-// The sums over samples are plain float32 sums in the order of the rows, and what one sample adds has the same bits
-// whatever else is in its batch: bounds.h stands on that. (Across hosts it takes the same kind of CPU: the C library
-// chooses the instructions of exp and log at run time.)
+// The sums over samples are plain float32 sums in the order of the rows. One sample's contribution has the same bits
+// whatever else is in its batch; bounds.h depends on that. (Across hosts this needs the same kind of CPU, because the C
+// library chooses the instructions of exp and log at run time.)
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace sgd {
 
-// A parameter tensor's place in the flat vectors.
+// A parameter tensor's range in the flat vectors.
 struct Tensor {
   std::string name;  // "weight 0", "bias 0"
   std::size_t first = 0;
@@ -41,11 +41,11 @@ class Mlp {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::size_t parameter_count() const { return tensors_.back().end(); }
 
-  // Start values (He et al., "Delving deep into rectifiers", ICCV 2015; uniform, biases zero).
+  // Initial values (He et al., "Delving deep into rectifiers", ICCV 2015; uniform, biases zero).
   std::vector<float> StartValues(rondo::Random random) const;
 
-  // Returns the sum of the samples' losses and adds the sum of their gradients to `gradient`. No samples: a sum of
-  // nothing, and the hook is called all the same. REQUIRES: both spans have parameter_count() elements.
+  // Returns the sum of the samples' losses and adds the sum of their gradients to `gradient`. Without samples it
+  // returns zero and adds nothing, but still calls the hook. REQUIRES: both spans have parameter_count() elements.
   double AddGradient(std::span<const float> parameters, std::span<const Sample> samples, std::span<float> gradient,
                      const GradientHook& on_complete = nullptr) const;
 
@@ -57,7 +57,7 @@ class Mlp {
   // The output of every layer, rows * width each; the first entry is the input.
   std::vector<std::vector<float>> Forward(std::span<const float> parameters, std::span<const Sample> samples) const;
 
-  std::vector<std::size_t> widths_;  // of the input, the hidden layers, the output
+  std::vector<std::size_t> widths_;  // of the input, the hidden layers, and the output
   std::vector<Tensor> tensors_;      // weight (inputs x outputs, row by row) and bias of each layer
 };
 

@@ -11,13 +11,14 @@ struct DescentOptions {
   float momentum = 0.9f;
 };
 
-// What training carries from step to step. Every rank holds a copy; the same bits in, the same step, the same bits out.
+// The state that training carries from step to step. Every rank has a copy. Equal bits before a step give equal bits
+// after it.
 struct TrainingState {
   std::vector<float> parameters;
-  std::vector<float> velocity;  // as many, zero at the start
+  std::vector<float> velocity;  // as many elements as parameters; zero at the start
 };
 
-// REQUIRES: as many gradients as parameters.
+// REQUIRES: the gradient has as many elements as the parameters.
 void Descend(const DescentOptions& options, std::span<const float> gradient, TrainingState& state);
 
 }  // namespace sgd

@@ -8,7 +8,7 @@
 namespace sgd {
 namespace {
 
-// NaN if there is one.
+// NaN if any difference is NaN.
 double LargestDifference(const std::vector<float>& left, const std::vector<float>& right) {
   double largest = 0;
   for (std::size_t i = 0; i < left.size(); ++i) {

@@ -1,8 +1,8 @@
-// Going on after ranks were lost: which state the ranks that are left (and newcomers) go on with.
+// Recovery after ranks were lost: chooses the state with which the remaining ranks (and joiners) continue.
 //
-// A step ends on some ranks before it ends on others, so a failure may find them one step apart. Both states are right:
-// all ranks' gradients are in either, with the same bits on every rank that has it. The farther one is taken, so that
-// no step is lost that any rank has taken.
+// A step ends on some ranks before it ends on others. So after a failure some ranks may be one step behind. Both states
+// are right: each contains the gradients of all ranks, and each has the same bits on every rank that has it. The later
+// state is chosen, so that no step is lost that any rank has taken.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace sgd {
 
-// The last state that a rank holds whole.
+// The last complete state of a rank.
 struct Checkpoint {
-  std::int64_t steps = -1;  // taken to get there; below 0: it has none
-  TrainingState state;      // as many elements on all ranks, whatever they hold
+  std::int64_t steps = -1;  // steps taken to reach the state; below 0: there is no state
+  TrainingState state;      // has the same number of elements on all ranks, even without a state
 };
 
-// All ranks call it. Every rank gets the checkpoint of the rank that is farthest; false if nobody has one, and nothing
-// is changed. An error is the communicator's.
+// All ranks must call it. Every rank gets the checkpoint of the rank with the most steps. Returns false, and changes
+// nothing, if no rank has a checkpoint. An error is the communicator's.
 rondo::Result<bool> ShareFarthest(rondo::Communicator& communicator, Checkpoint& checkpoint);
 
 }  // namespace sgd

@@ -1,5 +1,5 @@
-// Data-parallel training: every rank holds the whole model, computes the gradient of its shard of a batch, and takes
-// the same step as all others with the average.
+// Data-parallel training: every rank has the whole model, computes the gradient of its shard of a batch, and takes the
+// same step as all others with the average gradient.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,22 @@ struct TrainerOptions {
   std::uint64_t accumulation = 1;  // micro-batches per rank and step, at least 1
 };
 
-// One rank's part. Calls of all ranks meet: every rank makes the same calls in the same order. One thread at a time.
-// An error is the communicator's, which has then failed; the state is undefined.
+// One rank's part of the training. Every rank must make the same calls in the same order, because calls communicate.
+// Only one thread at a time may call. An error is the communicator's, which has then failed; the state is undefined.
 class Trainer {
  public:
-  // All three outlive the trainer; model, data and options are the same on all ranks. `start` holds this rank's start
-  // values; after ShareStart they are rank 0's.
+  // The three references must outlive the trainer. `model`, `data` and `options` are the same on all ranks. `start`
+  // holds this rank's initial values; ShareStart replaces them by rank 0's.
   Trainer(rondo::Communicator& communicator, const Mlp& model, const Spirals& data, const TrainerOptions& options,
           std::vector<float> start);
 
   rondo::Status ShareStart();
-  // Goes on from another state than the start. REQUIRES: the same on all ranks, of as many elements.
+  // Continues from another state. REQUIRES: the state is the same on all ranks and has the same number of elements.
   void Restore(TrainingState state) { state_ = std::move(state); }
-  // One step on a batch of all ranks together, of at least one row. Returns the mean loss over it, before the step.
+  // Takes one step on a batch of all ranks together, of at least one row. Returns the mean loss over the batch, before
+  // the step.
   rondo::Result<double> TakeStep(Rows batch);
-  // Whether this rank's parameters are rank 0's, bit by bit.
+  // Whether this rank's parameters equal rank 0's, bit by bit.
   rondo::Result<bool> HoldsBitsOfRank0();
 
   const TrainingState& state() const { return state_; }

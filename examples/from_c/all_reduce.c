@@ -1,4 +1,4 @@
-/* Rondo from C: every rank brings its number, and gets the sum of all.
+/* Rondo from C: every rank contributes its rank number, and every rank gets the sum.
  *
  *   make && rondo run -N 4 ./all_reduce
  */

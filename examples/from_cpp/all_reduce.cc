@@ -1,4 +1,4 @@
-// Rondo from C++17: gradients are averaged while the next ones are made.
+// Rondo from C++17: averages gradients while the next ones are computed.
 //
 //   cmake -B build -DCMAKE_PREFIX_PATH=.../rondo-0.1.0 && cmake --build build && rondo run -N 4 build/all_reduce
 #include <cstdio>

@@ -121,7 +121,7 @@ class RondoWork final : public c10d::Work {
   std::atomic<Future> state_{Future::kOurs};
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::exception_ptr failed_to_queue_;
-  // An event on the side stream; set before the work is given out, or by the thread that completes the work
+  // An event on the side stream; set before the work is given out, or by the thread that completes the work.
   std::optional<c10::Event> end_;
 };
 
