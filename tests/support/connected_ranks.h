@@ -1,4 +1,4 @@
-// N ranks as threads that meet by Connect, as processes would.
+// N ranks as threads that meet through Connect, like processes.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace rondo {
 
 using Connected = Result<std::unique_ptr<Communicator>>;
 
-// Rank r connects with each[r], all of them at once; rank and world size are filled in.
+// Rank r connects with the options each[r], all ranks at once. The rank and the world size are filled in.
 inline std::vector<Connected> ConnectEach(std::vector<ConnectOptions> each) {
   std::vector<std::optional<Connected>> results(each.size());
   OnThreads(each.size(), [&](std::size_t rank) {

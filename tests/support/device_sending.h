@@ -1,7 +1,7 @@
-// A transport around another one whose lanes send from memory of a plain device, as adapters do from a GPU's: by its
-// address, where that was registered, and past every processor of the program.
+// A transport around another one. Its lanes send from a plain device's memory, as network adapters send from a GPU's:
+// they use the device address of registered memory, and no code of the program touches the bytes there.
 //
-// Thread rule: that of what it wraps.
+// Thread rule: that of the inner transport.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@
 
 namespace rondo {
 
-// What the adapters of one rank know and do.
+// The simulated network adapters of one rank.
 class PlainAdapters final : public DeviceRegistrar {
  public:
   explicit PlainAdapters(PlainDevice& device) : device_(device) {}
 
-  // From now on nothing more is taken; lanes do not send such memory.
+  // Refuses all later registrations; lanes do not send memory that was refused.
   void Refuse() { refuses_ = true; }
   void SetSending(bool sends) { sends_ = sends; }
   bool sends() const { return sends_; }
-  int registered() const { return registered_; }  // now
-  int asked() const { return asked_; }            // how often
+  int registered() const { return registered_; }  // current registrations
+  int asked() const { return asked_; }            // all requests for a registration
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
@@ -41,8 +41,9 @@ class PlainAdapters final : public DeviceRegistrar {
     if (refuses_) return Fail(ErrorCode::kUnsupported, "these adapters take no memory of devices");
     return std::unique_ptr<DeviceRegistration>(new Known(*this, memory.bytes));
   }
-  // The bytes that are sent for these: the device's where they are registered, else these. Of memory that is gone
-  // since, whatever lies there now: what an adapter still has of it.
+  // The bytes to send for `piece`: the device's bytes if the memory is registered, otherwise `piece` itself. If
+  // registered memory was freed meanwhile, other bytes are sent, even if new memory has the same address: an adapter
+  // would still use the old pages.
   Bytes Sent(Bytes piece) {
     const std::lock_guard lock(mutex_);
     for (const Known* const known : known_) {
@@ -83,7 +84,7 @@ class PlainAdapters final : public DeviceRegistrar {
   PlainDevice& device_;
   std::mutex mutex_;
   std::vector<const Known*> known_;
-  std::deque<std::vector<std::byte>> left_overs_;  // they are lent to lanes
+  std::deque<std::vector<std::byte>> left_overs_;  // kept, because lanes may still read them
   std::atomic<bool> refuses_{false}, sends_{true};
   std::atomic<int> registered_{0}, asked_{0};
   std::atomic<std::uint64_t> bytes_sent_{0};
@@ -124,7 +125,7 @@ class DeviceSendingEndpoint final : public PassingEndpoint {
 
 class DeviceSendingTransport final : public PassingTransport {
  public:
-  // `adapters` outlive it and its endpoints.
+  // `adapters` must outlive the transport and its endpoints.
   DeviceSendingTransport(std::shared_ptr<Transport> transport, PlainAdapters& adapters)
       : PassingTransport(std::move(transport)), adapters_(adapters) {}
 

@@ -1,12 +1,12 @@
-// A test that stages a fault of the list (tests/faults/faults.py) states it: which fault, how often it fired by the
-// injector's own count, and what came of it. Where the environment names a file in RONDO_FAULT_ROWS a line of JSON is
-// appended there, for tests/faults/table; else nothing happens.
+// A test that injects a fault of the list (tests/faults/faults.py) reports it here: which fault, how often the injector
+// counted it, and the outcome. If variable RONDO_FAULT_ROWS names a file, a line of JSON is appended to it, for
+// tests/faults/table; otherwise nothing happens.
 //
 //   StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
 //
-// A case is named by its doctest test; several rows of one case are one line of the table.
+// The name of a case is that of its doctest test; several rows of one case become one line of the table.
 //
-// Thread rule: the thread that runs the test.
+// Thread rule: only the thread that runs the test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -30,12 +30,15 @@
 namespace rondo {
 
 struct FaultRowDetails {
-  std::string_view path = "tcp";       // what the ranks are connected by
-  std::optional<Duration> took = {};   // from before the fault to the last error or result: told within that
-  std::string_view layer = "sockets";  // of the table: simulation, sockets (and what else threads do), processes
+  std::string_view path = "tcp";  // the transport between the ranks
+  // From before the fault to the last error or result: an upper bound of the detection time.
+  std::optional<Duration> took = {};
+  // The table's layer: simulation, sockets (and other tests with threads), processes.
+  std::string_view layer = "sockets";
 };
 
-// `outcome`: "correct", "typed_error" and the codes, or other words that begin with one of these or "documented".
+// `outcome` is "correct", "typed_error" with the codes, or other text that begins with one of these or with
+// "documented".
 inline void StateFault(int fault, std::uint64_t fired, std::string_view outcome, const FaultRowDetails& details = {}) {
   const char* const file = std::getenv("RONDO_FAULT_ROWS");
   if (file == nullptr) return;
@@ -57,7 +60,7 @@ inline void StateFault(int fault, std::uint64_t fired, std::string_view outcome,
   std::ofstream(file, std::ios::app) << line << std::flush;
 }
 
-// Of what each rank was told: "correct", or the codes of all that were told an error.
+// Reports the outcome of all ranks: "correct", or the codes of the ranks that failed.
 inline void StateFault(int fault, std::uint64_t fired, std::span<const Status> ranks,
                        const FaultRowDetails& details = {}) {
   std::set<std::string_view> codes;

@@ -1,4 +1,5 @@
-// A tree of files that a test makes up, to stand where "/" stands: what some machine's kernel tells. Removed with it.
+// A tree of files that a test makes and uses instead of "/": the files of some machine's kernel. The destructor removes
+// it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,7 +21,7 @@ class FileTree {
   ~FileTree() { std::filesystem::remove_all(root_); }
   FileTree(const FileTree&) = delete;
 
-  // Paths begin with "/".
+  // Adds a file. The path must begin with "/".
   FileTree& File(const std::string& path, const std::string& text = "") {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text << "\n";

@@ -1,12 +1,12 @@
-// A transport around another one, of which a single bit flips in the stream from one rank to another: what a bad cable,
-// card or memory does. It happens where the sender's lane takes the byte, so every way in which a receiver gets at it
-// (copied, pushed into its memory, read from the sender's) sees the same damage.
+// A transport around another one. It flips a single bit in the stream from one rank to another, like a bad cable, card
+// or memory. The flip happens when the sender's lane takes the byte. So the receiver gets the same damage however it
+// receives the byte: copied, pushed into its memory, or read from the sender's memory.
 //
 //   FlippedBit bit{.from = 1, .to = 0, .offset = 64, .mask = 1};
 //   options.transport = std::make_shared<FlippingTransport>(network.transport(rank), bit);
 //   ... CHECK(bit.fired == 1);
 //
-// Thread rule: that of what it wraps; `fired` is read when all is quiet.
+// Thread rule: that of the inner transport; read `fired` only when no operation runs.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ namespace rondo {
 struct FlippedBit {
   Rank from = 0, to = 0;
   std::uint32_t lane = 0;
-  std::uint64_t offset = 0;  // in the stream of that lane direction
+  std::uint64_t offset = 0;  // in the stream of that lane and direction
   unsigned char mask = 1;
-  int fired = 0;                   // 1 once the lane has taken the byte
-  std::uint64_t stream_bytes = 0;  // that the lane has taken so far
+  int fired = 0;                   // 1 after the lane has taken the byte
+  std::uint64_t stream_bytes = 0;  // bytes that the lane has taken so far
 };
 
 class FlippingLane final : public PassingLane {
@@ -48,7 +48,8 @@ class FlippingLane final : public PassingLane {
   }
 
  private:
-  // The piece that begins at stream offset `at`, or a copy with the damage. Copies stay: they are lent to the lane.
+  // Returns the piece, which begins at stream offset `at`, or a damaged copy. Copies are kept, because the lane may
+  // still read them.
   Bytes Damage(Bytes piece, std::uint64_t at) {
     if (bit_.offset < at || bit_.offset >= at + piece.size()) return piece;
     std::vector<std::byte>& copy = copies_.emplace_back(piece.begin(), piece.end());
@@ -67,10 +68,10 @@ class FlippingLane final : public PassingLane {
 
 class FlippingEndpoint final : public PassingEndpoint {
  public:
-  // `bit` outlives it.
+  // `bit` must outlive the endpoint.
   FlippingEndpoint(std::unique_ptr<Endpoint> endpoint, Rank rank, FlippedBit& bit)
       : PassingEndpoint(std::move(endpoint)), rank_(rank), bit_(bit) {}
-  ~FlippingEndpoint() override { EndInner(); }  // what the lane has lent outlives what it wraps
+  ~FlippingEndpoint() override { EndInner(); }  // the lane's copies must outlive the inner endpoint
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override {
     RONDO_ASSIGN(Lane * lane, PassingEndpoint::Open(peer, index));
@@ -87,7 +88,7 @@ class FlippingEndpoint final : public PassingEndpoint {
 
 class FlippingTransport final : public PassingTransport {
  public:
-  // `bit` outlives it and its endpoints.
+  // `bit` must outlive the transport and its endpoints.
   FlippingTransport(std::shared_ptr<Transport> transport, FlippedBit& bit)
       : PassingTransport(std::move(transport)), bit_(bit) {}
 

@@ -1,5 +1,5 @@
-// A fold of several vectors by the host's kernels, as the contract of averages wants it (kernels/reduce.h): for tests
-// of what devices do.
+// Reduces several vectors with the host kernels, and computes averages as their contract requires (kernels/reduce.h).
+// For tests of reductions on devices.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// ((operands[0] op operands[1]) op ...), each of `elements`; `scales` are those of a pre-multiplied sum, `divisor` that
-// of an average, else 0.
+// Computes ((operands[0] op operands[1]) op ...), with `elements` elements each. `scales` are the factors of a
+// pre-multiplied sum; `divisor` is that of an average, otherwise 0.
 inline std::vector<std::byte> FoldOnHost(DataType users, ReduceOp op, std::vector<std::vector<std::byte>> operands,
                                          std::size_t elements, std::span<const double> scales, int divisor) {
   const bool averages = op == ReduceOp::kAvg && divisor > 0;

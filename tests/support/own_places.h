@@ -1,4 +1,4 @@
-// Places that belong to one test alone: a folder, a port.
+// Resources that belong to one test alone: a folder and a port.
 #pragma once
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// A directory that goes with the test.
+// A directory that exists as long as this object.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -33,8 +33,9 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// A port of 127.0.0.1 that nobody listens on and that no other process is given while this lives. A server that reuses
-// addresses, as ours do, can still listen there. (A port that was merely free a moment ago may be somebody's by now.)
+// A port of 127.0.0.1 on which no process listens, and that no other process gets while this object lives. A server
+// that reuses addresses, as Rondo's servers do, can still listen there. (A port that was only free a moment ago may be
+// in use by now.)
 class HeldPort {
  public:
   HeldPort() {

@@ -1,4 +1,4 @@
-// A lane that passes every call on to another one, for tests that change or watch one of them.
+// A lane that forwards every call to another one, for tests that change or observe a lane.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@ namespace rondo {
 
 class PassingLane : public Lane {
  public:
-  // The other lane outlives this one.
+  // `lane` must outlive this object.
   explicit PassingLane(Lane& lane) : lane_(lane) {}
 
   Rank peer() const override { return lane_.peer(); }

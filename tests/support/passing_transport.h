@@ -1,4 +1,4 @@
-// A transport and an endpoint that pass every call on to another one, for tests that change or watch one of them
+// A transport and an endpoint that forward every call to another one, for tests that change or observe one of them
 // (passing_lane.h has the lane).
 #pragma once
 
@@ -36,7 +36,7 @@ class PassingEndpoint : public Endpoint {
   LinkEnd LinkTo(Rank peer) const override { return inner_->LinkTo(peer); }
 
  protected:
-  // For a destructor whose own members must outlive it.
+  // Destroys the inner endpoint. For destructors of derived classes whose members must outlive it.
   void EndInner() { inner_.reset(); }
 
  private:

@@ -1,5 +1,5 @@
-// A device in the host's memory, for tests of what is done with devices: its addresses are traps that no processor may
-// touch, its copies come late and in pieces, and its streams do nothing before they are looked at.
+// A device simulated in host memory, for tests of device support. Accessing its addresses crashes, its copies proceed
+// late and in pieces, and its streams run only when they are polled.
 #pragma once
 
 #include <sys/mman.h>
@@ -29,15 +29,15 @@
 
 namespace rondo {
 
-// Memory of the device: an address that traps, and the bytes behind it, between guards. The pages are the same ones, so
-// that what goes by pages, as an adapter does, finds them at that address.
+// Memory of the device: an address that crashes when it is accessed, and the real bytes between guards. Both map the
+// same pages, so code that works on pages, as an adapter does, finds the bytes at that address.
 class PlainDeviceMemory {
  public:
   static constexpr std::size_t kGuardBytes = 64;
   static constexpr std::size_t kAroundBytes = 3 * kGuardBytes;
   static constexpr std::byte kGuard{0xA5};
 
-  // `place`: what KeepPlace of memory of that size gave; null: anywhere.
+  // `place` is the result of KeepPlace for memory of the same size, or null for any address.
   explicit PlainDeviceMemory(std::size_t bytes, std::size_t misalignment = 0, void* place = nullptr)
       : begin_(kGuardBytes + misalignment % kGuardBytes), bytes_(bytes), all_bytes_(bytes + kAroundBytes) {
     const Fd pages(memfd_create("plain device", MFD_CLOEXEC));
@@ -56,11 +56,11 @@ class PlainDeviceMemory {
   PlainDeviceMemory(const PlainDeviceMemory&) = delete;
   PlainDeviceMemory& operator=(const PlainDeviceMemory&) = delete;
 
-  // For operations.
+  // The address to pass to operations.
   std::byte* address() const { return static_cast<std::byte*>(trap_) + begin_; }
   std::size_t size() const { return bytes_; }
   std::uint64_t identity() const { return identity_; }
-  // For who fills and reads it, as the device's own work does.
+  // The real bytes, for tests that fill and read them like work of the device.
   MutableBytes bytes() { return {shadow_ + begin_, bytes_}; }
   bool GuardsIntact() const {
     const auto is_guard = [](std::byte b) { return b == kGuard; };
@@ -70,13 +70,13 @@ class PlainDeviceMemory {
 
  private:
   friend class PlainDevice;
-  // Before its end: its addresses stay taken, for memory of the same size.
+  // To be called before the end of this object: keeps its addresses reserved, for memory of the same size.
   void* KeepPlace() {
     void* const kept = mmap(trap_, all_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     RONDO_CHECK(kept == trap_, "no address space");
     return std::exchange(trap_, nullptr);
   }
-  // Where bytes at a device's address are; null: not here.
+  // The real address of bytes at a device address; null: they are not in this memory.
   std::byte* Find(const void* device, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(device) - reinterpret_cast<std::uintptr_t>(trap_);
     if (at >= all_bytes_ || bytes > all_bytes_ - at) return nullptr;
@@ -94,7 +94,8 @@ class PlainDeviceMemory {
   void* trap_;
 };
 
-// Work in order. It runs when somebody looks (an operation that waits for it does), unless it is held.
+// A stream: work in order. The work runs when the stream is polled (an operation that waits for it does that), unless
+// the stream is held.
 class PlainStream {
  public:
   void Put(std::function<void()> work) {
@@ -103,7 +104,7 @@ class PlainStream {
       return true;
     });
   }
-  // A step that has not ended while it says false.
+  // Adds a step that is repeated until it returns true.
   void PutStep(std::function<bool()> step) {
     const std::lock_guard lock(mutex_);
     steps_.push_back(std::move(step));
@@ -112,14 +113,14 @@ class PlainStream {
     const std::lock_guard lock(mutex_);
     held_ = held;
   }
-  // Whether there is nothing left.
+  // Runs the work; returns whether none is left.
   bool Run() {
     const std::lock_guard lock(mutex_);
     if (held_) ++held_looks_;
     while (!held_ && !steps_.empty() && steps_.front()()) steps_.pop_front();
     return steps_.empty();
   }
-  // How often it was looked at while it was held.
+  // How often the stream was polled while it was held.
   std::uint64_t held_looks() const { return held_looks_; }
 
  private:
@@ -146,37 +147,38 @@ class PlainDevice final : public Device {
     const std::lock_guard lock(mutex_);
     return std::all_of(memory_.begin(), memory_.end(), [](const auto& memory) { return memory->GuardsIntact(); });
   }
-  // The copy after so many fails, as a device does that has faulted.
+  // Makes a copy fail, as on a faulty device, after `copies` more copies.
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
-  // No copy goes on.
+  // Stops the progress of all copies.
   void HoldCopies(bool held) { held_ = held; }
-  // A call that looks after an operation comes back when the operation's stream goes on, as where a driver waits for
-  // streams, and has all calls wait meanwhile.
+  // A call that checks an operation returns only when the operation's stream continues, as if a driver waited for
+  // streams, and all other calls wait meanwhile.
   void HoldUpCalls(bool held_up) { held_up_ = held_up; }
-  // Whether it reaches other ranks' memory, and shows them its own.
+  // Whether the device reaches other ranks' memory and exports its own.
   void SetPeers(bool has_peers) { has_peers_ = has_peers; }
-  // What it shows others cannot find.
+  // Whether others can open the memory that the device exports.
   void SetReachable(bool reachable) { reachable_ = reachable; }
-  // Serves that process by turns, as the device of that number; 0: it serves all side by side.
+  // Makes the device time-sliced between processes: `number` is the device's, `process` the served process. 0: not
+  // time-sliced.
   void SetServer(unsigned char number, std::uint64_t process) {
     server_.device[0] = std::byte{number};
     server_.process[0] = process;
   }
   std::uint64_t folds() const { return folds_; }
-  std::uint64_t faults() const { return faults_; }          // copies that have failed
-  std::uint64_t held_calls() const { return held_calls_; }  // that came back only when a stream went on
-  // Bytes that copies took to the host.
+  std::uint64_t faults() const { return faults_; }          // number of failed copies
+  std::uint64_t held_calls() const { return held_calls_; }  // calls that returned only when a stream continued
+  // Bytes that copies moved to the host.
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
-  // Where bytes at the device's addresses really are, for who plays an adapter; null: not all are the device's.
+  // The real address of bytes at the device's addresses, for a simulated adapter; null: not all bytes are the device's.
   const std::byte* Behind(Bytes memory) { return Find(memory.data(), memory.size()); }
-  // Of the memory that lies there; 0: none does.
+  // The identity of the memory at this address; 0: there is none.
   std::uint64_t IdentityOf(const std::byte* memory) {
     const std::lock_guard lock(mutex_);
     for (const auto& one : memory_)
       if (one->Find(memory, 1) != nullptr) return one->identity();
     return 0;
   }
-  // Frees the memory; what is allocated next of its size lies where it lay.
+  // Frees the memory. The next allocation of the same size gets the same address.
   void Free(PlainDeviceMemory& memory) {
     const std::lock_guard lock(mutex_);
     if (freed_ != nullptr) munmap(freed_, freed_bytes_ + PlainDeviceMemory::kAroundBytes);
@@ -194,8 +196,9 @@ class PlainDevice final : public Device {
   }
 
  private:
-  // Ranks order what their devices do by a shared segment that each has mapped elsewhere, where ThreadSanitizer does
-  // not see that it is one memory; so work on each other's memory is ordered here for its eyes.
+  // Serializes work on the memory of several devices, only for ThreadSanitizer. Ranks order the work of their devices
+  // through a shared segment, which each of them maps at another address. ThreadSanitizer does not see that these
+  // mappings are the same memory.
   static std::mutex& Bus() {
     static std::mutex bus;
     return bus;
@@ -211,7 +214,7 @@ class PlainDevice final : public Device {
     std::uint64_t bytes_;
   };
 
-  // Does what was begun late, and in order. A place is the device and the address there.
+  // Runs the issued work late and in order. A place is the device and the address there.
   class Peers final : public DevicePeers {
    public:
     Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}
@@ -264,7 +267,7 @@ class PlainDevice final : public Device {
       begun_.pop_front();
       ++ended_;
     }
-    // Of this device or of one that was found.
+    // The real address of memory of this device or of an opened one.
     std::byte* At(const std::byte* memory, std::uint64_t bytes) {
       std::byte* found = device_.Find(memory, bytes);
       for (PlainDevice* const other : others_)
@@ -423,7 +426,7 @@ class PlainDevice final : public Device {
     std::deque<Entered> entered_;
     std::array<std::deque<UnderWay>, 2> ways_;
     std::array<std::uint64_t, 2> ended_{};
-    // Outlives the queue: streams may still look at it.
+    // Shared, because streams may still poll it after the end of the queue.
     const std::shared_ptr<std::atomic<Sequence>> left_ = std::make_shared<std::atomic<Sequence>>(0);
   };
 
@@ -437,7 +440,7 @@ class PlainDevice final : public Device {
   std::mutex mutex_;
   Random random_;
   std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
-  void* freed_ = nullptr;  // a place, of memory of so many bytes
+  void* freed_ = nullptr;  // reserved addresses, of freed memory of freed_bytes_ bytes
   std::size_t freed_bytes_ = 0;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, held_up_{false}, has_peers_{true}, reachable_{true};

@@ -18,9 +18,9 @@
 namespace rondo {
 
 struct RankJob {
-  std::vector<std::shared_ptr<Transport>> transports;  // by rank
-  std::vector<PeerIdentity> peers;                     // by rank
-  Duration timeout = std::chrono::seconds(20);         // far from anything that should happen
+  std::vector<std::shared_ptr<Transport>> transports;  // indexed by rank
+  std::vector<PeerIdentity> peers;                     // indexed by rank
+  Duration timeout = std::chrono::seconds(20);         // far longer than anything in a test should take
   std::uint64_t id = 1;
   std::function<void(CommunicatorOptions&)> adjust = nullptr;  // changes the options of every rank
 };
@@ -57,8 +57,8 @@ inline Result<std::unique_ptr<Communicator>> MakeRank(const RankJob& job, Rank r
   return Communicator::Create(std::move(options));
 }
 
-// Makes each rank's communicator on a thread of its own and runs `body` there. All communicators live until every body
-// has returned, as in a job whose ranks end together.
+// Makes each rank's communicator on its own thread and runs `body` there. All communicators live until every body has
+// returned, as in a job whose ranks end together.
 inline void OnRanks(const RankJob& job, const std::function<void(Communicator&)>& body) {
   const auto ranks = static_cast<int>(job.transports.size());
   std::barrier<> end(ranks);

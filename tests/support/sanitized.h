@@ -1,5 +1,5 @@
-// Under a sanitizer everything takes ten to fifty times as long, so what is exhausted in release is sampled there: the
-// sanitizer sees every kind of case, the release run every case.
+// With a sanitizer everything takes ten to fifty times as long. So tests that try all cases in a release build try only
+// a sample with a sanitizer: the sanitizer sees every kind of case, the release build every case.
 #pragma once
 
 namespace rondo {
@@ -10,15 +10,15 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// The stride of a sweep: 1, and `k` under a sanitizer.
+// The stride of a sweep: 1, or `k` with a sanitizer.
 constexpr int Every(int k) { return kSanitized ? k : 1; }
 
-// Takes every combination of nested sweeps in release, and one in `k` under a sanitizer. Each value of each sweep is
-// still taken if `k` has no common divisor with the length of any sweep.
+// Selects every combination of nested sweeps in a release build, and one of `k` with a sanitizer. Each value of each
+// sweep is still selected if `k` has no common divisor with the length of any sweep.
 class Sample {
  public:
   explicit Sample(int k) : stride_(Every(k)) {}
-  // Once a combination.
+  // To be called once for each combination.
   bool Takes() { return number_++ % stride_ == 0; }
 
  private:

@@ -1,4 +1,4 @@
-// N ranks as threads over shared memory beside TCP, each with transports of its own, as if in a process of its own.
+// N ranks as threads over shared memory and TCP. Each rank has its own transports, as in its own process.
 #pragma once
 
 #include <doctest/doctest.h>

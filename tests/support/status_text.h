@@ -1,4 +1,4 @@
-// A Status in words, for comparisons that show what they compared.
+// The text of a Status, so that failed comparisons print what they compared.
 #pragma once
 
 #include <string>

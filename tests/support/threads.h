@@ -1,4 +1,4 @@
-// Threads that a test starts by number.
+// Threads that a test starts, each with a number.
 #pragma once
 
 #include <thread>
@@ -26,7 +26,7 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-// Runs `body` on that many threads at once and returns when all have ended.
+// Runs `body` on `count` threads at once, and returns when all have ended.
 template <class Number, class Body>
 void OnThreads(Number count, const Body& body) {
   Threads(count, body).Join();

@@ -1,4 +1,4 @@
-// Certificates for tests, made when they are needed and gone with the object that made them.
+// Certificates for tests, made on demand and removed by the destructor.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace rondo::testing {
 
-// From now on; negative: before now.
+// Times relative to now; negative: in the past.
 struct Validity {
   std::chrono::seconds from = std::chrono::hours(-1);
   std::chrono::seconds until = std::chrono::hours(24);
@@ -18,15 +18,15 @@ struct Validity {
 
 class TlsFiles {
  public:
-  TlsFiles();  // in a folder of its own
+  TlsFiles();  // makes its own folder
   ~TlsFiles();
   TlsFiles(const TlsFiles&) = delete;
   TlsFiles& operator=(const TlsFiles&) = delete;
 
-  // What a member of the job has whose certificate the authority `ca` signed. An authority is made when it is first
-  // named.
+  // The options of a job member whose certificate is signed by the authority `ca`. The first use of a name makes that
+  // authority.
   TlsOptions Member(const std::string& ca, const std::string& name, Validity validity = {});
-  // A file beside the others, with this in it.
+  // Writes a file with this content into the folder.
   std::string Write(const std::string& name, const std::string& content);
 
  private:
@@ -37,7 +37,7 @@ class TlsFiles {
   std::map<std::string, std::unique_ptr<Signed>> authorities_;
 };
 
-// A key for TlsMode::kPsk, another one for each letter.
+// A key for TlsMode::kPsk; each letter gives another key.
 inline TlsOptions PskOf(char letter) {
   TlsOptions options;
   options.mode = TlsMode::kPsk;

@@ -1,18 +1,19 @@
-// Memory that is not sequentially consistent, for the Explorer: a load may give any value that the C++ memory model
-// lets the thread still see, and every such value is tried. What ARM can do, it can do.
+// Memory that is not sequentially consistent, for the Explorer. A load may return any value that the C++ memory model
+// still allows the thread to see, and every such value is tried. So this covers what ARM processors may do, except for
+// the two effects named below.
 //
 // The model (after the operational "view" semantics of Kang et al., "A promising semantics for relaxed-memory
 // concurrency", POPL 2017, without promises):
-//   - Each atomic has the history of its stores. A thread has, per atomic, the oldest store that it may still read: no
-//     store before one that it has read or written, or that happens before it.
-//   - A release store carries what its thread has seen; an acquire load that reads it takes that over.
+//   - Each atomic has the history of its stores. For each atomic, a thread has the oldest store that it may still read:
+//     no store before one that it has read or written, or that happens before it.
+//   - A release store carries the thread's view; an acquire load that reads the store adopts that view.
 //   - A sequentially consistent load reads no store older than the last sequentially consistent one.
 //   - A read-modify-write reads the last store.
-//   - Plain memory (PlainCell) is not read by value but judged: two accesses, one of them a write, of which neither
-//     happens before the other are a data race.
-// Left out: stores take effect in the order in which they are made (so it finds nothing that needs two threads' stores
-// to one atomic to be seen in another order), and loads are not made before earlier stores of their thread except as
-// stale values show it. Both are what single-writer counters and flags need.
+//   - Plain memory (PlainCell) has no values; only its accesses are checked. Two accesses are a data race if one of
+//     them is a write and neither happens before the other.
+// Two effects are left out. Stores take effect in the order in which they are made, so this finds no error that needs
+// two threads' stores to one atomic to be seen in another order. Loads move before earlier stores of their thread only
+// as far as stale values show it. For single-writer counters and flags the model is sufficient.
 //
 //   Explorer explorer(3);
 //   do {
@@ -47,8 +48,8 @@ class WeakMemory {
   friend class WeakAtomic;
   friend class PlainCell;
 
-  // What a thread has seen, or what a store carries: per thread how far it has come, per atomic the oldest store that
-  // may still be read.
+  // A thread's view, or the view that a store carries. `clock` has each thread's last known event; `oldest` has, for
+  // each atomic, the oldest store that may still be read.
   struct Seen {
     std::vector<std::uint64_t> clock;
     std::vector<std::size_t> oldest;
@@ -71,7 +72,7 @@ class WeakMemory {
   std::uint64_t Tick() { return ++own().clock[self()]; }
 
   Explorer& explorer_;
-  std::vector<Seen> seen_;  // by thread
+  std::vector<Seen> seen_;  // indexed by thread
   std::size_t atomics_ = 0;
   int races_ = 0;
 };
@@ -88,17 +89,17 @@ class WeakAtomic {
     memory_->Tick();
     std::size_t first = memory_->Oldest(number_);
     if (order == std::memory_order_seq_cst) first = std::max(first, last_seq_cst_);
-    // A store becomes visible in the end: nobody reads one stale value twice on end.
+    // A store becomes visible eventually: no thread reads the same stale value twice in a row.
     const bool again = last_was_stale_ && last_reader_ == memory_->self() && last_read_ == first;
     if (again) ++first;
-    // The newest first, so that the first schedules are the ordinary ones.
+    // The newest store is tried first, so that the first schedules are the ordinary ones.
     const std::size_t back = memory_->explorer_.Pick(history_.size() - first);
     last_reader_ = memory_->self();
     last_read_ = history_.size() - 1 - back;
     last_was_stale_ = back > 0;
     return Read(last_read_, order);
   }
-  // For who would load in a loop: waits until there is a store newer than what this thread has read.
+  // For code that would load in a loop: waits until there is a store newer than the last one that this thread has read.
   void AwaitNewer() {
     const std::size_t read = memory_->Oldest(number_);
     memory_->explorer_.BlockUntil([this, read] { return history_.size() - 1 > read; });
@@ -155,7 +156,7 @@ class WeakAtomic {
   bool last_was_stale_ = false;
 };
 
-// Plain memory, of which only the accesses matter.
+// Plain memory without values: only accesses are recorded.
 class PlainCell {
  public:
   explicit PlainCell(WeakMemory& memory) : memory_(&memory) {}
@@ -182,7 +183,7 @@ class PlainCell {
   WeakMemory* memory_;
   std::size_t written_by_ = 0;
   std::uint64_t written_ = 0;         // 0: before the threads began
-  std::vector<std::uint64_t> reads_;  // by thread: when last
+  std::vector<std::uint64_t> reads_;  // indexed by thread: the time of its last read
 };
 
 }  // namespace rondo

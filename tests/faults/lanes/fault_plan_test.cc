@@ -1,4 +1,4 @@
-// Fault plans as text: what is read, what is printed, what is refused, and that random ones can be replayed.
+// Fault plans as text: parsing, printing, refused plans, and replay of random plans.
 #include "transport/fault/fault_plan.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Every verb of a fault plan as communicators meet it, over the in-process transport: what is injected, that it fired,
-// and what the ranks say. (That the lane contract is kept is the conformance suite's business.)
+// Every verb of a fault plan with communicators, over the in-process transport: what is injected, that it fired, and
+// the ranks' errors. (The conformance suite checks that the lane contract holds.)
 #include "transport/fault/faulty_transport.h"
 
 #include <doctest/doctest.h>
@@ -24,9 +24,9 @@ namespace faulty_transport_test {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kCount = 2'000;  // few enough for slices of one byte on a busy machine
+constexpr std::size_t kCount = 2'000;  // small enough for slices of one byte on a busy machine
 
-// Ranks over one network, each behind a faulty transport, all with one plan.
+// Ranks of one network, each behind a faulty transport; all share one plan.
 struct Job {
   explicit Job(int ranks, std::string_view text, const InprocOptions& inproc = {}) : network(ranks, inproc) {
     auto plan = ParseFaultPlan(text);
@@ -34,7 +34,7 @@ struct Job {
     injector = std::make_shared<FaultInjector>(*std::move(plan),
                                                InjectorOptions{.kill = [this](Rank rank) { network.Kill(rank); }});
   }
-  // What each rank's body returned.
+  // Runs `body` on every rank and returns each result.
   std::vector<Status> Run(const std::function<Status(Communicator&)>& body, Duration timeout = 20s) {
     std::vector<Status> statuses(static_cast<std::size_t>(network.world_size()));
     OnRanks(
@@ -45,10 +45,10 @@ struct Job {
           options.transport = *faulty;
           options.timeout = timeout;
           options.checksums = checksums;
-          // A lane in slices makes its owner look again for each; giving the core away each time, on a busy machine,
-          // would take milliseconds a byte.
+          // A lane in slices makes its rank poll again for each slice. With yielding, each byte would take milliseconds
+          // on a busy machine.
           options.wait_policy = WaitPolicy{};
-          options.windows_from_bytes = 64;  // so that windows and offers are met, where a lane has them
+          options.windows_from_bytes = 64;  // small, so that pushed and offered transfers occur if a lane supports them
         });
     return statuses;
   }
@@ -176,7 +176,7 @@ TEST_CASE(
 
 TEST_CASE("a lane that stalls for good is a timeout that names it") {
   Job job(2, "stall@lane(0->1):bytes=3000");
-  // Rank 1 is the first to lose patience, and what it says is what rank 0 hears.
+  // Rank 1 times out first, and rank 0 receives rank 1's error.
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 1 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() == 1);
@@ -204,7 +204,7 @@ TEST_CASE("a rank killed after so many bytes is named by the others") {
 }
 
 TEST_CASE("a lost goodbye is waited for until Close's timeout, which names the rank") {
-  Job job(2, "drop_control(1->0):after=1");  // its greeting passes
+  Job job(2, "drop_control(1->0):after=1");  // its first message passes
   const auto statuses = job.Run(SumAndClose, 400ms);
   CHECK(job.fired() >= 1);
   CAPTURE(TextOf(statuses));
@@ -215,7 +215,7 @@ TEST_CASE("a lost goodbye is waited for until Close's timeout, which names the r
 
 TEST_CASE("a lane that cannot be opened fails with the code of the plan") {
   Job job(2, "fail_open(1->0):resource");
-  // Rank 0 may have called before rank 1 failed, and is told; or it finds nobody at the other end in time.
+  // Rank 0 may have connected before rank 1 failed, and then gets a notice; otherwise its connection attempt times out.
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 0 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() >= 1);
@@ -245,7 +245,7 @@ TEST_CASE("under any random plan every rank ends in time, with the right sum or 
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);
-    // Without checksums corrupted payloads may be wrong sums.
+    // Without checksums a corrupted payload may give a wrong sum.
     const bool checksums = seed % 2 == 0;
     FaultPlan drawn = RandomFaultPlan({.world_size = 3, .max_faults = 2, .max_bytes = 8'000, .kills = true}, random);
     if (!checksums) std::erase_if(drawn.faults, [](const Fault& f) { return f.kind == FaultKind::kCorrupt; });

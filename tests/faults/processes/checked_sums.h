@@ -1,4 +1,4 @@
-// Sums whose every element says who was in it and which sum it is, with guards around the memory.
+// Sums whose every element shows which ranks contributed and which sum it is. The memory has guards around it.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,21 @@ namespace rondo::processes {
 
 class CheckedSums {
  public:
-  // From what fits into one window of a shared segment or one frame to what goes through many.
+  // Elements of the largest sum. Sizes range from one slot of a shared segment, or one frame, to many.
   static constexpr std::size_t kMostElements = 400'000;
 
   CheckedSums(std::uint64_t seed, Duration deadline);
 
-  // Each rank brings a power of two, its mark, which it keeps through all generations: a sum says who was in it.
+  // Gives each rank its mark, a power of two that it contributes to sums and keeps through all generations. So a sum
+  // shows its contributors.
   void Begin(const Communicator& communicator);
-  // The ranks of a rebuilt communicator, with the marks that they had in the one before. Newcomers get marks beyond.
+  // Continues with a rebuilt communicator: its ranks keep the marks that they had in the one before. Joiners get new
+  // marks.
   void GoOn(const Communicator& communicator);
 
-  // Of as many elements, or as many as the seed says, equal on all ranks. The error is the communicator's. Where what
-  // came is wrong, or memory beside it was written, the rank says "wrong" and ends at once.
+  // Takes a sum of `elements` elements, or of a number that the seed determines; the number is equal on all ranks.
+  // Returns the communicator's error. If a value is wrong, or memory next to the values was written, the rank reports
+  // "wrong" and its process ends at once.
   Status Take(Communicator& communicator, std::optional<std::size_t> elements = {}, ReduceOp op = ReduceOp::kSum);
   std::uint64_t taken() const { return taken_; }
 
@@ -36,7 +39,7 @@ class CheckedSums {
   const std::uint64_t seed_;
   const Duration deadline_;
   std::vector<std::int64_t> memory_;
-  std::vector<std::int64_t> marks_;  // by rank
+  std::vector<std::int64_t> marks_;  // indexed by rank
   std::int64_t all_ = 0;
   Random random_;
   std::uint64_t taken_ = 0;

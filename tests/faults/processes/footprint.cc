@@ -17,13 +17,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Nothing for a thread on its way out: whoever joins it is woken while the kernel still lists it.
+// The name of a thread; nullopt for an exiting thread. The kernel may still list a thread after the call that joins it
+// has returned.
 std::optional<std::string> NameOfLiving(const fs::path& task) {
   constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's flags, the ninth field of proc(5)
   std::string line;
   std::getline(std::ifstream(task / "stat"), line);
-  const std::size_t open = line.find('('), close = line.rfind(')');  // the name between them may hold either
-  if (open == std::string::npos || close == std::string::npos) return std::nullopt;  // gone since it was listed
+  const std::size_t open = line.find('('), close = line.rfind(')');  // the name between them may contain parentheses
+  // The thread has ended since it was listed.
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
   std::istringstream rest(line.substr(close + 1));
   std::string skipped;
   unsigned flags = 0;
@@ -41,7 +43,7 @@ Footprint Footprint::Take() {
   for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
     numbers.push_back(std::stoi(entry.path().filename()));
   for (const int number : numbers) {
-    std::error_code gone;  // the descriptor by which the folder was read is one of them
+    std::error_code gone;  // the descriptor through which the folder was read is in the list but closed
     const fs::path what = fs::read_symlink(fmt::format("/proc/self/fd/{}", number), gone);
     if (!gone) now.descriptors[number] = what.string();
   }

@@ -9,9 +9,9 @@
 namespace rondo::processes {
 namespace footprint_test {
 
-// The kernel wakes who joins a thread before it takes the thread off its list.
+// The kernel wakes the joining thread before it removes the joined thread from its list.
 TEST_CASE("a thread that has been joined is not left over, however soon one looks") {
-  std::thread([] {}).join();  // with the first, ThreadSanitizer starts one of its own
+  std::thread([] {}).join();  // first, because ThreadSanitizer starts its own thread with the first one
   const Footprint before = Footprint::Take();
   for (int i = 0; i < 5000; ++i) {
     std::thread([] {}).join();

@@ -1,11 +1,12 @@
-// What becomes of a job where one allocation fails: the k-th of the whole process, whichever thread makes it, for every
-// k. Two ranks live here, each on a thread of its own: they connect, reduce, exchange, split and close.
+// Tests a job in which one allocation fails: the k-th allocation of the whole process, on any thread, for every k. This
+// process has two ranks, each on its own thread: they connect, reduce, exchange, split and close.
 //
 //   out_of_memory [--path tcp|tls|shm] [--every N] [--from K] [--to K]
 //
-// Each k must end in right results or in typed errors, one of which tells of memory, in bounded time, with no memory,
-// descriptor or thread left behind. Reading a profile is tried in the same way, alone. Prints a line per path, and
-// exits 1 at the first k that does not. In RONDO_FAULT_ROWS it states a row for each path (tests/faults/table).
+// Each k must end within bounded time, in right results or in typed errors, one of which names memory. No memory,
+// descriptor or thread may be left. Reading a profile is tested alone in the same way. The program prints a line for
+// each path, and exits with 1 at the first k that fails the test. It writes a row for each path to the file in
+// RONDO_FAULT_ROWS (tests/faults/table).
 #include <dirent.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -37,12 +38,13 @@ namespace {
 
 // ---- the allocator ----
 
-std::atomic<std::int64_t> countdown{0};  // allocations until one fails; 0: none does
-std::atomic<std::int64_t> taken{0};      // allocations, while `counting`
-std::atomic<std::int64_t> held{0};       // of them, those not freed; of all, so only differences mean anything
+std::atomic<std::int64_t> countdown{0};  // allocations until one fails; 0: none fails
+std::atomic<std::int64_t> taken{0};      // allocations made while `counting`
+// Allocations of the whole process that are not freed; only differences are meaningful.
+std::atomic<std::int64_t> held{0};
 std::atomic<bool> counting{false};
 std::atomic<bool> fired{false};
-std::atomic<std::int64_t> trying{0};  // which k
+std::atomic<std::int64_t> trying{0};  // the current k
 const char* trying_path = "";
 
 [[noreturn]] void TellAndDie() {
@@ -111,12 +113,12 @@ using rondo::Status;
 constexpr int kRanks = 2;
 constexpr std::size_t kLarge = 70'000;
 constexpr auto kTimeout =
-    std::chrono::milliseconds(1000);  // of tries that may fail: ranks wait for one that could not come
+    std::chrono::milliseconds(1000);  // for tries that may fail: ranks wait for one that could not come
 constexpr auto kTimeoutOfSound = std::chrono::seconds(30);
 constexpr int kLooksForThreads = 5000;
 constexpr auto kMostPerTry = std::chrono::seconds(60);
 
-// What a rank works on, taken before anything is counted.
+// A rank's memory, allocated before anything is counted.
 struct RankMemory {
   std::vector<float> small = std::vector<float>(4), large = std::vector<float>(kLarge),
                      got = std::vector<float>(kLarge);
@@ -126,7 +128,7 @@ struct RankMemory {
 struct Outcome {
   Status status;
   bool wrong = false;
-  // Of an error, which is told after all memory has been counted.
+  // Set for an error; printed after all memory has been counted.
   std::optional<ErrorCode> code;
   std::string words;
 };
@@ -135,7 +137,7 @@ bool AllAre(const std::vector<float>& values, float value) {
   return std::all_of(values.begin(), values.end(), [&](float one) { return one == value; });
 }
 
-// Every call of a rank's life, up to the first that fails.
+// All calls of a rank, up to the first one that fails.
 Status Live(Rank rank, RankMemory& memory, bool& wrong) {
   RONDO_ASSIGN(const auto communicator, rondo::Connect(memory.options));
   const auto sum = [&](std::vector<float>& values) -> Status {
@@ -169,7 +171,7 @@ Status Live(Rank rank, RankMemory& memory, bool& wrong) {
   return communicator->Close();
 }
 
-// Reading a profile, which Connect does once per process: for every k a profile, or kOutOfMemory.
+// Reads a profile, which Connect does once for each process. Every k must give a profile or kOutOfMemory.
 bool SweepProfile(std::int64_t every, std::int64_t from) {
   const std::string text = Print(*rondo::DefaultProfile());
   std::int64_t tries = 0, failures = 0;
@@ -199,7 +201,7 @@ int CountEntries(const char* folder) {
   return entries;
 }
 
-// Ends the process with words where a try hangs.
+// Ends the process with an error message if a try hangs.
 class Watchdog {
  public:
   Watchdog() : thread_([this] { Watch(); }) {}
@@ -237,7 +239,7 @@ class Watchdog {
 struct Try {
   std::vector<Outcome> outcomes = std::vector<Outcome>(kRanks);
   std::int64_t allocations = 0;
-  std::string left;  // behind, in words
+  std::string left;  // resources that were left, as text
 };
 
 struct Way {
@@ -247,7 +249,7 @@ struct Way {
 };
 constexpr Way kWays[] = {{"tcp", Path::kTcp}, {"tls", Path::kTcp, true}, {"shm", Path::kAuto}};
 
-// One whole job of which the k-th allocation fails; 0: none does.
+// Runs one complete job in which the k-th allocation fails; 0: none fails.
 Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Way& way, std::int64_t k) {
   Try result;
   const int descriptors = CountEntries("/proc/self/fd"), threads = CountEntries("/proc/self/task");
@@ -291,7 +293,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
   ranks.clear();
   ranks.shrink_to_fit();
   result.allocations = taken.load();
-  // Errors are memory, too.
+  // Errors use memory too.
   for (Outcome& outcome : result.outcomes) {
     const std::int64_t without_words = held.load();
     if (!outcome.status) outcome.code = outcome.status.error().code();
@@ -303,7 +305,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
     result.left += fmt::format(" {} pieces of memory", now - before);
   if (const int now = CountEntries("/proc/self/fd"); now != descriptors)
     result.left += fmt::format(" {} descriptors", now - descriptors);
-  // A thread that has been joined may be there for a moment more.
+  // A joined thread may still be listed for a moment.
   int now = CountEntries("/proc/self/task");
   for (int i = 0; i < kLooksForThreads && now != threads; ++i, now = CountEntries("/proc/self/task"))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -311,7 +313,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
   return result;
 }
 
-// Whether memory is what it says was missing.
+// Whether the error names memory as its cause.
 bool TellsOfMemory(const Outcome& outcome) {
   return outcome.code == ErrorCode::kOutOfMemory || outcome.words.find("memory") != std::string::npos ||
          outcome.words.find("bad_alloc") != std::string::npos;
@@ -340,7 +342,7 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
       sound = false;
     };
     watchdog.Begin(0);
-    run(0);  // for what is made once per process
+    run(0);  // makes the objects that exist once for each process
     const Try whole = run(0);
     for (const Outcome& outcome : whole.outcomes)
       if (outcome.code || outcome.wrong || !whole.left.empty())
@@ -350,7 +352,7 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
       watchdog.Begin(k);
       const Try one = run(k);
       ++tries;
-      if (!fired.load()) ++unfired;  // another run takes a few more or less
+      if (!fired.load()) ++unfired;  // a run may make a few allocations more or less than another
       bool told = false, failed = false;
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         const Outcome& outcome = one.outcomes[rank];

@@ -1,5 +1,5 @@
-// One rank of a job, which does what its script says (steps.h) and says what came of it (saying.h);
-// tests/faults/processes/run starts it, and hurts it.
+// One rank of a job. It executes its script (steps.h) and reports the outcome (saying.h). tests/faults/processes/run
+// starts it and disturbs it.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", flags.seed, "Of the sums' lengths");
   CLI11_PARSE(app, argc, argv);
 
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whatever becomes of the script, no rank is left
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives the script
   const auto duration = [](double seconds) {
     return std::chrono::duration_cast<rondo::Duration>(std::chrono::duration<double>(seconds));
   };

@@ -1,5 +1,5 @@
-// What a rank tells the script that started it: a JSON object a line, each with the monotonic clock, which all
-// processes of a host share, in nanoseconds ("ns") and what happened ("event").
+// A rank's reports to the script that started it: one JSON object a line. Each has the event's name ("event") and the
+// time in nanoseconds ("ns"), by the monotonic clock that all processes of a host share.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,10 +9,10 @@
 
 namespace rondo::processes {
 
-// Any thread.
+// Writes a report. Any thread may call it.
 void Say(std::string_view event, nlohmann::json fields = nlohmann::json::object());
 
-// The fields by which errors of several ranks are held against each other.
+// The fields by which errors of several ranks are compared.
 nlohmann::json FieldsOf(const Error& error);
 
 }  // namespace rondo::processes

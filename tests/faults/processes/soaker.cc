@@ -1,13 +1,13 @@
-// A rank that takes part in random collectives and messages, all of them checked, and goes on with whoever is there
-// when one fails; tests/faults/processes/soak starts it under `rondo run --restarts` and kills some. What is called
-// follows from the seed, the generation and a count, so that all ranks of a generation call the same, newcomers too.
-// The rank says
+// A rank that takes part in random collectives and messages, all of which are checked. When one fails, it continues
+// with the remaining ranks. tests/faults/processes/soak starts such ranks under `rondo run --restarts` and kills some.
+// The seed, the generation and a count determine the calls, so all ranks of a generation, including joiners, make the
+// same calls. The rank reports
 //
-//   met      once it is in a generation: its rank, the world's size, and whether it came as a newcomer
-//   census   after a fixed row of operations at a generation's beginning: what it holds of the system
-//   failed   an operation's error, or that of a rebuild
-//   wrong    a value that nobody should have written; the process ends
-//   over     all have left together
+//   met      when it belongs to a generation: its rank, the world size, and whether it joined
+//   census   its system resources, after a fixed sequence of operations at the beginning of a generation
+//   failed   an error of an operation or of a rebuild
+//   wrong    a wrong value; the process ends
+//   over     when all ranks have left together
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -39,11 +39,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kDeadline = 20s;  // of an operation, on a busy machine
-constexpr Duration kSettle = 5s;     // of a rebuild: nobody is ever away from Rondo for so long
+constexpr Duration kDeadline = 20s;  // for an operation, on a busy machine
+constexpr Duration kSettle = 5s;     // for a rebuild: no rank is ever outside Rondo for so long
 constexpr std::uint64_t kMostElements = 1 << 17;
-constexpr std::uint64_t kLookForEndEvery = 32;           // operations
-constexpr std::uint64_t kOperationsAGeneration = 1'500;  // then all rebuild though nobody died
+constexpr std::uint64_t kLookForEndEvery = 32;           // number of operations between two checks
+constexpr std::uint64_t kOperationsAGeneration = 1'500;  // afterwards all ranks rebuild, even if none has died
 constexpr int kRebuildTries = 5;
 
 struct Flags {
@@ -59,7 +59,7 @@ struct Flags {
   _exit(6);
 }
 
-// From one element to many, the small ones as often as the large ones.
+// A random length from one element to many. Small lengths are as frequent as large ones.
 std::uint64_t Length(Random& random, std::uint64_t most) {
   std::uint64_t bits = 0;
   while (most >> bits > 1) ++bits;
@@ -68,7 +68,7 @@ std::uint64_t Length(Random& random, std::uint64_t most) {
 
 // ---- values of every type ----
 
-// Small whole numbers, whose sums over all ranks every type holds exactly.
+// Small integers: every type represents their sums over all ranks exactly.
 int Small(Rank rank, std::uint64_t i, std::uint64_t salt) {
   return static_cast<int>((static_cast<std::uint64_t>(rank) * 7 + i * 3 + salt) % 13);
 }
@@ -136,7 +136,7 @@ class Soaker {
   }
 
  private:
-  // Until something fails, it is over, or it has been long enough.
+  // Runs until an operation fails, the end is requested, or the generation is long enough.
   Status Generation() {
     const std::uint64_t generation = communicator_->report().generation;
     Random random(flags_.seed * 1'000'003 + generation);
@@ -154,7 +154,8 @@ class Soaker {
     return {};
   }
 
-  // The same operations in every generation, so that what is held afterwards can be held against the one before.
+  // Runs the same operations in every generation, so that the resources afterwards can be compared with those in the
+  // generation before.
   Status Census() {
     plain::Case c{.collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .counts = {10'000}};
     RONDO_TRY(Checked(c));
@@ -178,7 +179,7 @@ class Soaker {
     return communicator_->Barrier({.timeout = kDeadline});
   }
 
-  // A leak on purpose, which tests/faults/processes/soak must find.
+  // Makes a leak on purpose, which tests/faults/processes/soak must find.
   void Plant() {
     constexpr std::size_t kLeaked = 128 << 10;
     if (flags_.plant == "descriptor" && dup(STDERR_FILENO) < 0) Say("wrong", {{"text", "dup failed"}});
@@ -220,7 +221,7 @@ class Soaker {
     return {};
   }
 
-  // An all_reduce of any type, which also rounds in the order of the ranks at times.
+  // An all_reduce of any type; sometimes the reproducible one, in rank order.
   Status AnyType(Random& random) {
     const DataType type = kTypes[random.Below(kTypes.size())];
     const ReduceOp op = kOps[random.Below(kOps.size())];
@@ -248,7 +249,7 @@ class Soaker {
     return {};
   }
 
-  // Issued together, and waited for in the end.
+  // Issues several operations together and waits for them at the end.
   Status Several(Random& random) {
     const std::size_t works = 1 + random.Below(8);
     const int world = communicator_->world_size();
@@ -270,7 +271,7 @@ class Soaker {
     return {};
   }
 
-  // In memory that ranks of a host map, and which goes again.
+  // Uses memory that ranks of a host map, and frees it.
   Status Allocated(Random& random) {
     const std::size_t elements = (64 << 10) / sizeof(std::int64_t) + Length(random, kMostElements);
     RONDO_ASSIGN(const std::unique_ptr<Memory> memory, communicator_->Allocate(elements * sizeof(std::int64_t)));
@@ -285,13 +286,14 @@ class Soaker {
     return {};
   }
 
-  // Even and odd ranks by themselves, for one sum; closed by all, or destroyed as it is.
+  // Makes a group of the even ranks and one of the odd ranks, for one sum. All ranks close the group, or destroy it.
   Status InGroups(Random& random) {
     const bool closes = random.Chance(0.5);
     const std::uint64_t count = Length(random, kMostElements);
     RONDO_ASSIGN(const std::unique_ptr<Communicator> group,
                  communicator_->Split(communicator_->rank() % 2, communicator_->rank()));
-    // A rank whose Split fails has no group that could tell the others: they would wait for it to their deadline.
+    // If Split fails on a rank, that rank has no group to notify the others; they would wait for it until their
+    // deadline.
     RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
     std::vector<std::int64_t> values(count, group->rank() + 1);
     RONDO_TRY(group->AllReduce(values.data(), values.data(), count, DataType::kInt64, ReduceOp::kSum,
@@ -300,12 +302,12 @@ class Soaker {
     if (std::any_of(values.begin(), values.end(), [due](std::int64_t v) { return v != due; }))
       EndAsWrong("a sum in a group");
     ++checked_;
-    // Destroyed without a word a group fails for those who still need it; by then all have what they came for.
+    // A group that is destroyed without Close fails for ranks that still need it. After this barrier no rank does.
     RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
     return closes ? group->Close() : Status();
   }
 
-  // Round the circle.
+  // Sends around a ring of the ranks.
   Status Messages(Random& random) {
     const int world = communicator_->world_size();
     const Rank rank = communicator_->rank();

@@ -28,10 +28,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kHeldAtMost = std::chrono::minutes(2);
-constexpr std::uint64_t kLookForEndEvery = 8;  // sums
-constexpr std::size_t kWorkElements = 100;     // of the sum that asks whether all leave
+constexpr std::uint64_t kLookForEndEvery = 8;  // number of sums between two checks
+constexpr std::size_t kWorkElements = 100;     // elements of a sum in the steps that wait for a file
 
-// A sum under way.
+// A sum in flight.
 struct Issued {
   std::vector<std::int64_t> values;
   Work work;
@@ -184,7 +184,7 @@ class Player {
     return {};
   }
 
-  // All of them end, and all that fail tell the same first cause.
+  // Checks that all sums end, and that all failed ones have the same error code.
   Status Wait(const Step&) {
     const std::int64_t due = std::int64_t{communicator_->world_size()} * (communicator_->world_size() + 1) / 2;
     Status first;
@@ -210,7 +210,7 @@ class Player {
     return {};
   }
 
-  // ---- where a rank is ----
+  // ---- waiting ----
 
   Status Hold(const Step& step) {
     Say("held", {{"name", step.Text(0)}});
@@ -314,7 +314,7 @@ class Player {
       for (std::thread& thread : threads_) thread.detach();
       issued_.clear();
       communicator_.reset();
-      std::exit(0);  // as main does: with the destructors of whatever is static
+      std::exit(0);  // like main: runs the destructors of static objects
     }
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
@@ -383,7 +383,7 @@ class Player {
 
   // ---- helpers ----
 
-  // Says by the witness that this rank is inside of the library, and since how many calls.
+  // Records in the witness that this rank is inside the library, and counts the calls.
   class Inside {
    public:
     explicit Inside(Witness& witness) : witness_(witness) {
@@ -435,11 +435,11 @@ class Player {
   const Footprint before_;
   CheckedSums sums_;
   ReduceOp op_ = ReduceOp::kSum;
-  std::vector<std::unique_ptr<Issued>> issued_;  // outlives the operations, not the communicator
+  std::vector<std::unique_ptr<Issued>> issued_;  // must outlive the operations, but not the communicator
   std::unique_ptr<Communicator> communicator_;
   std::vector<std::thread> threads_;
   std::map<__rlimit_resource, rlimit> limits_;
-  double cpu_s_ = 0;  // when the limit was set
+  double cpu_s_ = 0;  // CPU time when the limit was set
 };
 
 const std::map<std::string, Player::Method>& Player::Methods() {

@@ -1,32 +1,33 @@
-// The steps of a rank's script. Where a step fails, the rank says "failed" with the error and goes on behind the next
-// step `recover`; without one, to the end. There it destroys what it has and says "clean", with what is left over of
-// it.
+// The steps of a rank's script. If a step fails, the rank reports "failed" with the error and continues after the next
+// step `recover`, or at the end if there is none. At the end it destroys its objects and reports "clean", with the
+// resources that are left.
 //
 //   connect [JOB_GENERATION]         meets the others
-//   sums:N[:ELEMENTS]                so many checked sums
-//   work                             checked sums until one fails
-//   until:NAME                       checked sums until the script has made the file NAME; rank 0 tells the others
-//   call:COLLECTIVE:COUNT:TYPE:OP:ROOT    one call, whose values are not looked at
-//   barrier, close, rebuild[:MIN]    of the communicator
-//   drop                             destroys the communicator, whatever is under way
-//   after                            one more sum; says "after" with what came of it, and never fails
-//   async:N:ELEMENTS, wait           so many sums issued, then waited for
-//   hold:NAME                        says "held" and waits until the script has made the file NAME
-//   sleep:MS                         outside of the library
-//   define:WHAT:K                    a reduction of the user's, on all ranks; at its K-th call this one does WHAT,
-//                                    which is none, kill, throw or slow. The sums after it use it
-//   kill, kill_in:US                 dies by SIGKILL, now or by another thread
-//   abort:REASON, abort_in:US:REASON[:TIMES]    Abort, now or by other threads
-//   abort_callback:REASON            Abort from the callback of a sum
-//   fork                             a child that has a copy of everything, destroys it and ends as main does
-//   fork_on:SECONDS                  a child that has a copy of everything and sleeps, beyond the end of this process
-//   exec:SECONDS                     a child that is another program, and outlives this one
-//   on_term                          SIGTERM is answered by Abort from now on, as tools/common/interrupt.h does
-//   jump:SECONDS                     the wall clock, for this process
-//   limit:nofile:MORE, limit:nproc:MORE, limit:off    how many more descriptors, or threads, the system gives
+//   sums:N[:ELEMENTS]                takes N checked sums
+//   work                             takes checked sums until one fails
+//   until:NAME                       takes checked sums until the script has made the file NAME; rank 0 shares that
+//   call:COLLECTIVE:COUNT:TYPE:OP:ROOT    makes one call, without a check of its values
+//   barrier, close, rebuild[:MIN]    the communicator's functions
+//   drop                             destroys the communicator, even if operations are in flight
+//   after                            takes one more sum and reports its outcome as "after"; this step never fails
+//   async:N:ELEMENTS, wait           issues N sums, and waits for all of them
+//   hold:NAME                        reports "held" and waits until the script has made the file NAME
+//   sleep:MS                         sleeps outside the library
+//   define:WHAT:K                    defines a user's reduction, on all ranks; at the K-th call of it this rank does
+//                                    WHAT, which is none, kill, throw or slow. Later sums use it
+//   kill, kill_in:US                 ends by SIGKILL, now or from another thread
+//   abort:REASON, abort_in:US:REASON[:TIMES]    calls Abort, now or from other threads
+//   abort_callback:REASON            calls Abort from the callback of a sum
+//   fork                             forks a child, which destroys its copies of all objects and ends like main
+//   fork_on:SECONDS                  forks a child, which sleeps with its copies of all objects, longer than this
+//                                    process lives
+//   exec:SECONDS                     starts another program, which outlives this process
+//   on_term                          from now on SIGTERM causes Abort, as in tools/common/interrupt.h
+//   jump:SECONDS                     changes the wall clock, for this process
+//   limit:nofile:MORE, limit:nproc:MORE, limit:off    limits how many more descriptors, or threads, the system gives
 //   user:ID                          becomes another user
-//   dump:REASON                      says "records" with the flight recorder's
-//   recover                          where to go on after an error; nothing by itself
+//   dump:REASON                      reports the flight recorder's contents as "records"
+//   recover                          does nothing; marks where to continue after an error
 #pragma once
 
 #include <functional>
@@ -44,13 +45,13 @@ namespace rondo::processes {
 
 struct RankFlags {
   ConnectOptions connect;
-  Duration deadline = std::chrono::seconds(10);  // of each sum
-  Duration settle = std::chrono::seconds(1);     // of a rebuild
+  Duration deadline = std::chrono::seconds(10);  // for each sum
+  Duration settle = std::chrono::seconds(1);     // for a rebuild
   std::uint64_t seed = 1;
-  std::string folder;  // where the script makes files to let a rank go on
+  std::string folder;  // the folder in which the script makes files to let a rank continue
 };
 
-// Runs all of them, and gives the exit code: 0, whatever failed, as long as the end was reached.
+// Runs all steps and returns the exit code: 0 if the end was reached, even if steps failed.
 int RunScript(const RankFlags& flags, const std::vector<Step>& steps, Witness& witness);
 
 }  // namespace rondo::processes

@@ -1,5 +1,5 @@
-// A wall clock that jumps, for this process alone: everybody who asks libc for CLOCK_REALTIME hears it. The monotonic
-// clock is left as it is.
+// A wall clock that jumps, for this process alone: affects every caller that asks libc for CLOCK_REALTIME. The
+// monotonic clock is not changed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace rondo::processes {
 
 void JumpWallClock(std::int64_t seconds);  // forwards, or back
-// How often the wall clock was read after a jump, by anybody.
+// How often any caller has read the wall clock after a jump.
 std::uint64_t ReadsOfJumpedClock();
 
 }  // namespace rondo::processes

@@ -1,6 +1,6 @@
-// Bits turned over between real sockets, by a proxy and by a faulty transport, where somebody looks: with checksums
-// every rank is told of the damage, comparing results alone finds what differs, and with neither it is a result.
-// (flipped_bits_test.cc has what is noticed without any of this.)
+// Bits flipped between real sockets, by a proxy and by a faulty transport, with checks enabled. With checksums every
+// rank gets an error. Comparing results alone finds different results. Without both, the damage becomes part of the
+// result. (flipped_bits_test.cc has the damage that is noticed without these checks.)
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace checksums_test {
 
 constexpr int kRanks = 3;
 constexpr std::uint64_t kCount = 100, kElement = 10;
-constexpr std::uint64_t kSpoiltByte = 64 + 4 * kElement + 2;  // behind a header: of the payload
+constexpr std::uint64_t kSpoiltByte = 64 + 4 * kElement + 2;  // in the payload, after a header
 
 struct Looks {
   bool checksums = false;
@@ -29,11 +29,11 @@ enum class By : std::uint8_t { kProxy, kPlan };
 
 struct Outcome {
   std::vector<Status> statuses;                 // by rank
-  std::vector<std::vector<std::uint32_t>> got;  // by rank: zeros, as rank 0 has sent them, unless somebody spoilt them
+  std::vector<std::vector<std::uint32_t>> got;  // indexed by rank: zeros, as rank 0 sent them, unless they were damaged
   std::uint64_t fired = 0;
 };
 
-// Rank 0 sends zeros to all others; a bit of element kElement is turned over on the way to rank 1.
+// Rank 0 sends zeros to all others; a bit of element kElement is flipped on the way to rank 1.
 Outcome BroadcastSpoilt(By by, Looks looks) {
   const auto injector = std::make_shared<FaultInjector>(
       *ParseFaultPlan("corrupt@lane(0->1):bytes=" + std::to_string(kSpoiltByte) + ",bit=3"));
@@ -51,7 +51,7 @@ Outcome BroadcastSpoilt(By by, Looks looks) {
     values.assign(kCount, 0);
     const Status status =
         c.Broadcast(values.data(), values.data(), kCount, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
-    return ThenMeet(c, status);  // a sender is through before its receivers look
+    return ThenMeet(c, status);  // a sender has finished before its receivers check
   });
   outcome.fired = by == By::kProxy ? flip->fired.count() : injector->fired(0).count();
   return outcome;
@@ -95,7 +95,7 @@ TEST_CASE("with neither, nobody is told, and the bit is in the result of whom it
   }
 }
 
-// Ring's first transfer of 1000 elements among three ranks: 333 or 334 of them, then padding and checksum.
+// Ring's first transfer of 1000 elements among three ranks has 333 or 334 elements, followed by padding and checksum.
 constexpr std::uint64_t kFirstFrameBytes = 64 + 1344;
 
 std::vector<Status> SumSpoiltAt(ProxiedJob& job, std::uint64_t byte) {

@@ -1,5 +1,5 @@
-// One bit of one field turned over on the wire between two ranks, without checksums of frames: every header is judged,
-// no length is believed, nobody hangs. And what is not promised then: a payload may be anything (checksums_test.cc).
+// One bit of one field is flipped between two ranks, without checksums of frames. Every header is checked, no length is
+// trusted, and no rank hangs. A payload is not protected then and may have any value (checksums_test.cc).
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,7 +23,8 @@ struct Field {
   ErrorCode code;
 };
 
-// docs/WIRE.md, "Frames". High bits where a length or a place would become absurd, low ones where it would look sound.
+// docs/WIRE.md, "Frames". The bit is high if it makes a length or an offset absurd, and low if the value remains
+// plausible.
 const Field kFrameFields[] = {
     {"magic", 0, 0, ErrorCode::kProtocol},
     {"version", 2, 1, ErrorCode::kProtocol},
@@ -69,7 +70,7 @@ TEST_CASE("a bit of any field of a frame's header turned over is a typed error o
     StateFault(10, flip->fired.count(), statuses, {.took = job.took()});
     for (const Status& status : statuses) CHECK(CodeOf(status) == field.code);
     if (statuses[0] || statuses[1]) continue;
-    // In a disagreement each rank names the one that it disagrees with.
+    // After a mismatch each rank names the other one.
     CHECK(statuses[1].error().culprit() == 0);
     CHECK(statuses[0].error().culprit() == (field.code == ErrorCode::kMismatch ? 1 : 0));
     CHECK(statuses[0].error().message() == statuses[1].error().message());
@@ -82,11 +83,11 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
   ProxiedJob job({.timeout = 600ms});
   for (std::uint64_t byte = 0; byte < kHeaderBytes; ++byte) {
     CAPTURE(byte);
-    // The first control frame of each rank is its greeting: a heartbeat without a body.
+    // The first control frame of each rank is a heartbeat without a body.
     const auto flip = job.Add({.stream = ControlStream(1, 0), .from_byte = byte}, Corrupt{.bit = 4});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      // What comes only after rank 0's goodbye concerns rank 1 no more.
+      // Rank 1 ignores everything that arrives after rank 0's goodbye.
       if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody greeted");
       return ThenClose(c, SumByRing(c, 1000, 600ms));
     });
@@ -99,12 +100,12 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
     if (is_kind || is_absurd_length) {
       CheckAllName(statuses, ErrorCode::kProtocol, 1);
     } else if (byte == 4 || byte == 5) {
-      // A length that is allowed swallows what follows: rank 0 finds that nothing of that length has that checksum, or
-      // never hears the goodbye, until it has waited for long enough or rank 1, which heard one, has left.
+      // A wrong but allowed length consumes the following bytes. Then rank 0 finds a wrong checksum, or it never
+      // receives the goodbye: it times out, or rank 1, which received one, has left.
       const ErrorCode code = CodeOf(statuses[0]);
       CHECK((code == ErrorCode::kCorrupt || code == ErrorCode::kTimeout || code == ErrorCode::kPeerLost));
     } else {
-      CheckAllName(statuses, ErrorCode::kCorrupt, 1);  // these have checksums always
+      CheckAllName(statuses, ErrorCode::kCorrupt, 1);  // these always have checksums
     }
   }
 }
@@ -140,7 +141,7 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
                               Corrupt{.bit = 2});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      // If both called at once one of the calls might be given up before it has said anything.
+      // If both ranks connected at once, one of the connections could be abandoned before it has sent anything.
       if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody called");
       return SumByRing(c, 1000, 500ms);
     });
@@ -157,7 +158,7 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
 }
 
 TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in words, or the call is repeated") {
-  // docs/WIRE.md, "The job's token": behind a hello of 121 bytes the nonce, then the proof's message.
+  // docs/WIRE.md, "The job's token": the nonce follows a hello of 121 bytes, then the proof's message follows.
   struct HandshakeField {
     std::string name;
     std::uint64_t byte;
@@ -186,7 +187,7 @@ TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in
   }
 }
 
-// With a token a lane's first byte is behind the proof.
+// With a token a lane's first byte follows the proof.
 TEST_CASE("a bit of a payload turned over is not noticed: it arrives, alone, in the result") {
   for (const bool with_token : {false, true}) {
     ProxiedJob job({.adjust_tcp = [&](Rank, TcpOptions& tcp) {

@@ -1,5 +1,5 @@
-// What each toxic does to a stream, in virtual time and without a socket: bytes go in, and what comes out is judged by
-// content, order and the instant.
+// The effect of each toxic on a stream, in virtual time and without a socket. Bytes are put in, and the output is
+// checked for content, order and time.
 #include "transport/fault/flow.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace flow_test {
 using namespace std::chrono_literals;
 using Kind = Flow::Step::Kind;
 
-// A flow, its clock, and a receiver that takes everything at once.
+// A flow, its clock, and a receiver that takes all bytes at once.
 struct Pipe {
   explicit Pipe(std::uint64_t seed = 1, std::size_t buffer_bytes = 1000)
       : flow({.listener = "here", .way = Way::kToServer, .connection = 3, .seed = seed}, buffer_bytes) {}
@@ -33,7 +33,7 @@ struct Pipe {
   void Say(std::string_view text) { flow.Arrive(AsBytes(text), clock.Now()); }
   void SayEnd(Flow::End end = Flow::End::kFin) { flow.ArriveEnd(end, clock.Now()); }
 
-  // Takes what may go out now; remembers each piece. What is left is the last step.
+  // Takes what may be sent now and remembers each piece. Returns the last step.
   Flow::Step Take() {
     while (true) {
       const Flow::Step step = flow.Next(clock.Now());
@@ -43,7 +43,7 @@ struct Pipe {
       flow.Sent(step.bytes.size(), clock.Now());
     }
   }
-  // Lets time pass wherever the flow waits for it; says how much did.
+  // Lets time pass whenever the flow waits for it, and returns how much passed.
   Duration TakeAll() {
     const TimePoint before = clock.Now();
     for (last = Take(); last.kind == Kind::kWait; last = Take()) clock.AdvanceTo(last.until);
@@ -182,7 +182,7 @@ TEST_CASE("a bandwidth is never exceeded and almost reached") {
   pipe.Say(std::string(50'000, 'x'));
   pipe.SayEnd();
   const Duration took = pipe.TakeAll();
-  CHECK(took >= 495ms);  // the last piece has been handed on, and nothing waits behind it
+  CHECK(took >= 495ms);  // the last piece was forwarded, and nothing waits after it
   CHECK(took <= 500ms);
   CHECK(pipe.heard.size() == 50'000);
   CHECK(slow->fired.count() >= 50);
@@ -259,7 +259,7 @@ TEST_CASE("reset_peer and limit_data end a stream after exactly so many bytes, h
       }
       CHECK(pipe.heard == std::string("abcde").substr(0, after));
       CHECK(toxic->fired.count() == 1);
-      CHECK(pipe.flow.room() == 1000);  // what still comes is swallowed
+      CHECK(pipe.flow.room() == 1000);  // bytes that still arrive are discarded
       pipe.Say("more");
       CHECK(pipe.Take().kind == Kind::kOver);
     }
@@ -322,7 +322,7 @@ TEST_CASE("a bit that is not given comes from the seed") {
     CHECK(corrupted(seed) == corrupted(seed));
     seen.insert(corrupted(seed));
   }
-  CHECK(seen.size() == 8);  // every bit, and always exactly one
+  CHECK(seen.size() == 8);  // every bit occurs, and always exactly one
   for (const unsigned char value : seen) CHECK((value & (value - 1)) == 0);
 }
 

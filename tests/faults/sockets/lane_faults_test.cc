@@ -1,5 +1,5 @@
-// Communicators over real sockets whose connections are cut, silenced, sliced and slowed by the proxy. Each case
-// asserts that its fault fired, what every rank says, and, where it can be known, that all name the same culprit and
+// Communicators over real sockets whose connections the proxy cuts, silences, slices and slows. Each case checks that
+// its fault fired and every rank's error. If it can be known, it also checks that all ranks name the same culprit and
 // operation.
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ namespace lane_faults_test {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMuch = 100'000;  // elements: enough to be in the midst of at byte kMidst of a lane
+constexpr std::size_t kMuch = 100'000;  // elements: enough that byte kMidst of a lane is in the middle of the operation
 constexpr std::uint64_t kMidst = 50'000;
 
 bool Has(const Status& status, std::string_view part) {
@@ -43,7 +43,7 @@ TEST_CASE(
     const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, kMuch); });
     CHECK(cut->fired.count() == 1);
     StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
-    // Both ends see the same reset; the higher rank's account is the one that all hear.
+    // Both ends see the same reset; all ranks adopt the higher rank's error.
     CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
     CheckSequence(statuses, 1);
     const ErrorDetails& details = statuses[1].error().details();
@@ -58,7 +58,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a lane that ends (FIN) before a header, in it, in an element or later is told as such, with bytes") {
-  // Of rank 0's first frame to rank 1; and behind many.
+  // The limits are in rank 0's first frame to rank 1, and after many frames.
   for (const std::uint64_t after : {std::uint64_t{0}, std::uint64_t{32}, std::uint64_t{64 + 1001}, kMidst}) {
     CAPTURE(after);
     ProxiedJob job({.ranks = 3});
@@ -79,7 +79,7 @@ TEST_CASE("a message's lane reset in the midst of its body fails the receive, an
   const auto cut = job.Add({.stream = LaneStream(0, 1, 1), .from_byte = kMidst}, ResetPeer{});
   const auto statuses = job.Run([](Communicator& c) -> Status {
     std::vector<float> body(kMuch, 1);
-    // A send ends when the buffer is free, which says nothing about the peer.
+    // A send ends when its buffer is free, which does not show whether the peer has received.
     if (c.rank() == 0) return ThenMeet(c, c.Send(body.data(), kMuch, DataType::kFloat32, 1, 7));
     const auto received = c.Recv(body.data(), kMuch, DataType::kFloat32, 0, 7);
     return received ? Status{} : Status(tl::unexpected(received.error()));
@@ -92,13 +92,14 @@ TEST_CASE("a message's lane reset in the midst of its body fails the receive, an
 TEST_CASE("a rank whose connections are all reset is dead to all others, who name it") {
   ProxiedJob job({.ranks = 3});
   std::vector<ToxicHandle> cuts;
-  // All three stop in the midst of the operation, so that none is through with it, or has yet to begin.
+  // All three stop in the middle of the operation, so that none has finished it or not begun it.
   std::vector<ToxicHandle> holes;
   for (const Rank r : {0, 1, 2})
     holes.push_back(job.Add({.stream = LaneStream(r, (r + 1) % 3), .from_byte = kMidst}, Timeout{}));
   std::thread cutter([&] {
     for (const ToxicHandle& hole : holes) CHECK(hole->fired.Await(1, kFiring));
-    // Both resets happen at once, while nothing passes: between them rank 2 cannot say a word, and the job cannot end.
+    // Both resets happen at once, while nothing passes. So rank 2 cannot send a notice between them, and the job cannot
+    // end.
     CHECK(job.proxy().Pause(""));
     for (const Rank other : {0, 1}) cuts.push_back(job.Add({.stream = ControlStream(other, 2)}, ResetPeer{}));
     CHECK(job.proxy().Resume(""));
@@ -118,7 +119,7 @@ TEST_CASE("a rank whose connections are all reset is dead to all others, who nam
     CHECK(error.culprit() == 2);
     CHECK(error.details().sequence == 1);
   }
-  // To the rank that was cut off the others are gone.
+  // For the rank that was cut off, the others are lost.
   CHECK(CodeOf(statuses[2]) == ErrorCode::kPeerLost);
 }
 
@@ -140,7 +141,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   std::vector<ToxicHandle> holes;
   for (const auto& [from, to] : {std::pair<Rank, Rank>{0, 1}, {1, 0}}) {
     holes.push_back(job.Add({.stream = LaneStream(from, to), .from_byte = 1000}, Timeout{}));
-    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});  // after the greeting
+    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});  // after the first message
   }
   const auto before = std::chrono::steady_clock::now();
   const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, 2000, 400ms); });
@@ -148,7 +149,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& hole : holes) CHECK(hole->fired.count() == 1);
   for (const int fault : {6, 14}) StateFault(fault, holes.front()->fired.count(), statuses, {.took = job.took()});
-  // Nobody can know more: the cut is symmetric, and nothing can be told across it.
+  // The ranks cannot know more: the cut is symmetric, and no notice crosses it.
   for (const Rank r : {0, 1}) {
     const Status& status = statuses[static_cast<std::size_t>(r)];
     CHECK(CodeOf(status) == ErrorCode::kTimeout);
@@ -215,16 +216,16 @@ TEST_CASE("a link of 1 Mbit is slow inside the deadline, and outside of it is na
   for (const Status& status : inside) CHECK(status.has_value());
   CHECK(slow->fired.count() > 10);
 
-  // 200 KB: for rank 0 they are gone at once, into the buffers on the way.
+  // 200 KB: rank 0 has finished sending at once, because the buffers on the way hold all of them.
   const auto outside = job.Run([](Communicator& c) { return ThenMeet(c, BroadcastDirectly(c, 50'000, 500ms)); });
   StateFault(13, slow->fired.count(), outside, {.took = job.took()});
   CheckAllName(outside, ErrorCode::kTimeout, 0);
   CHECK(Has(outside[2], "rank 1 waits for rank 0 ("));
   CHECK(Has(outside[2], "of 200000 bytes of step"));
-  CHECK(Has(outside[2], " arrived, 0."));  // MB/s, of the 0.125 that the link has
+  CHECK(Has(outside[2], " arrived, 0."));  // MB/s, of the link's 0.125
 }
 
-// ---- meeting each other ----
+// ---- connecting ----
 
 TEST_CASE("a listener that does not answer for a while is waited for") {
   ProxiedJob job;
@@ -240,7 +241,7 @@ TEST_CASE("a listener that does not answer for a while is waited for") {
   for (const Status& status : statuses) CHECK(status.has_value());
 }
 
-// Rank 1 alone calls; rank 0 is there and makes no connection of its own.
+// Only rank 1 connects; rank 0 exists but makes no connection of its own.
 Status FirstError(ProxiedJob& job) {
   return job.Run([](Communicator& c) { return c.rank() == 1 ? SumByRing(c, 1000) : Status{}; })[1];
 }

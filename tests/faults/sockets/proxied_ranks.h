@@ -1,5 +1,5 @@
-// N ranks as threads, each with a TCP transport of its own behind a proxy: what communicators make of faults of real
-// sockets.
+// N ranks as threads, each with its own TCP transport behind a proxy: tests of how communicators react to faults of
+// real sockets.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,11 +25,11 @@
 
 namespace rondo::fault {
 
-inline constexpr std::chrono::seconds kFiring{20};  // for a fault to fire, where something waits for it
+inline constexpr std::chrono::seconds kFiring{20};  // the longest wait for a fault to fire
 
 struct JobOptions {
   int ranks = 2;
-  Duration timeout = std::chrono::seconds(20);  // far from anything that should happen
+  Duration timeout = std::chrono::seconds(20);  // far longer than anything in a test should take
   std::uint64_t seed = 1;
   std::function<void(Rank, TcpOptions&)> adjust_tcp = nullptr;
   std::function<void(Rank, CommunicatorOptions&)> adjust = nullptr;
@@ -64,16 +64,17 @@ class ProxiedJob {
     return *handle;
   }
 
-  // How long the last Run took, its communicators' making included: what a rank was told it was told within that.
+  // How long the last Run took, including the creation of communicators: an upper bound of the time until a rank got
+  // its error.
   Duration took() const { return took_; }
 
-  // Runs `body` on a thread per rank and gives what each returned. No body begins before all communicators are there,
-  // and no communicator ends before all bodies have: as in a job whose ranks come and go together.
+  // Runs `body` on a thread for each rank and returns each result. All bodies begin after all communicators are made,
+  // and all communicators live until all bodies have returned, as in a job whose ranks begin and end together.
   std::vector<Status> Run(const std::function<Status(Communicator&)>& body) {
     const SteadyClock clock;
     const TimePoint begun = clock.Now();
     RankJob job{.transports = transports_, .peers = peers_, .timeout = options_.timeout};
-    job.id = ++runs_;  // what an earlier run left on the wire belongs to another communicator
+    job.id = ++runs_;  // bytes that remain from an earlier run belong to another communicator
     if (options_.adjust) job.adjust = [this](CommunicatorOptions& options) { options_.adjust(options.rank, options); };
     std::vector<Status> statuses(transports_.size());
     std::barrier<> all(options_.ranks);
@@ -104,7 +105,7 @@ inline std::string TextOf(const std::vector<Status>& statuses) {
 }
 inline ErrorCode CodeOf(const Status& status) { return status ? ErrorCode{} : status.error().code(); }
 
-// A sum over all ranks by ring, every element checked where it succeeds.
+// A sum over all ranks by ring. Checks every element if the sum succeeds.
 inline Status SumByRing(Communicator& communicator, std::size_t count, Duration timeout = std::chrono::seconds(20)) {
   const int world = communicator.world_size();
   const int sum_of_ranks = world * (world - 1) / 2;
@@ -120,7 +121,7 @@ inline Status SumByRing(Communicator& communicator, std::size_t count, Duration 
   return {};
 }
 
-// What rank 0 sends reaches every rank by a lane of its own, every element checked.
+// A broadcast from rank 0, which uses a separate lane to every rank. Checks every element if the broadcast succeeds.
 inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, Duration timeout) {
   std::vector<std::uint32_t> values(count, 0);
   if (communicator.rank() == 0)
@@ -133,17 +134,17 @@ inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, D
   return {};
 }
 
-// An operation's outcome, or what came to light when all ranks met once more.
+// Returns an operation's error, or that of a barrier after it.
 inline Status ThenMeet(Communicator& communicator, const Status& status) {
   return status ? communicator.Barrier() : status;
 }
 
-// An operation's outcome, or what came to light when its communicator closed.
+// Returns an operation's error, or that of the Close after it.
 inline Status ThenClose(Communicator& communicator, const Status& status) {
   return status ? communicator.Close() : status;
 }
 
-// Every rank failed by that code, names that culprit, and gives the same account.
+// Checks that every rank failed with this code, names this culprit, and has the same text.
 inline void CheckAllName(const std::vector<Status>& statuses, ErrorCode code, Rank culprit) {
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) {

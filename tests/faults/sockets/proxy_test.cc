@@ -1,5 +1,6 @@
-// The proxy over real sockets: each verb as the two ends see it, with the proof that it fired. What toxics do to a
-// stream in detail stands in flow_test.cc; here it is sockets, ends and resets, listeners, and toxics that come and go.
+// The proxy over real sockets: the effect of each verb at both ends, and that it fired. flow_test.cc has the effect of
+// toxics on a stream in detail. The tests here cover sockets, ends and resets, listeners, and toxics that are added and
+// removed.
 #include "transport/fault/proxy.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +31,7 @@ struct Scene {
     REQUIRE_MESSAGE(listening, listening.error().ToString());
     port = *listening;
   }
-  // Both ends of a new connection: the caller's, and the one that the host accepted.
+  // Both ends of a new connection: the client's, and the one that the host accepted.
   std::pair<Talker, Talker> Connect() {
     Talker caller = Talker::To(port);
     REQUIRE(caller.error() == 0);
@@ -52,7 +53,7 @@ bool Fired(const ToxicHandle& toxic, std::uint64_t times = 1) { return toxic->fi
 TEST_CASE("without toxics a proxy cannot be told from the host: bytes both ways, the end of each way by itself") {
   Scene scene;
   auto [caller, server] = scene.Connect();
-  const std::string much(3 << 20, 'm');  // more than all buffers on the way
+  const std::string much(3 << 20, 'm');  // more than all buffers on the way can hold
   std::thread sender([&caller = caller, &much] {
     CHECK(caller.Say(much));
     caller.SayEnd();
@@ -156,10 +157,10 @@ TEST_CASE("reset_peer resets both ends, at once or after so many bytes") {
     Scene scene;
     const auto cut = scene.Add({.way = Way::kToServer, .from_byte = after}, ResetPeer{});
     auto [caller, server] = scene.Connect();
-    caller.Say("0123456789");  // may meet the reset already
+    caller.Say("0123456789");  // may already find the reset
     const std::string heard = server.HearAll();
     CHECK(heard == std::string("0123456789").substr(0, heard.size()));
-    CHECK(heard.size() <= after);  // a reset destroys what was not read
+    CHECK(heard.size() <= after);  // a reset destroys unread bytes
     CHECK(server.error() == ECONNRESET);
     CHECK(caller.HearAll().empty());
     CHECK(caller.error() == ECONNRESET);

@@ -1,4 +1,4 @@
-// Plain blocking sockets on loopback, for what a proxy does to anybody's bytes. Whatever blocks ends after kPatience.
+// Plain blocking sockets on loopback, for tests of a proxy with any bytes. Blocking calls end after kPatience.
 #pragma once
 
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@ class Talker {
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   }
-  // To a port of this host. Where that fails, error() says why and nothing else works.
+  // Connects to a port of this host. If that fails, error() gives the reason and no other call works.
   static Talker To(std::uint16_t port) {
     Talker talker(Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
     const sockaddr_in address = Loopback(port);
@@ -47,7 +47,7 @@ class Talker {
     return talker;
   }
 
-  int error() const { return error_; }  // errno of what failed last; 0: nothing has
+  int error() const { return error_; }  // errno of the last failure; 0: none
   explicit operator bool() const { return static_cast<bool>(fd_); }
 
   bool Say(std::string_view bytes) {
@@ -62,13 +62,13 @@ class Talker {
     return true;
   }
   void SayEnd() { shutdown(fd_.get(), SHUT_WR); }
-  // Closes so that the other end sees a reset.
+  // Closes the connection with a reset.
   void Reset() {
     const linger now{.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
     fd_.Close();
   }
-  // What comes next, in one read: empty at the end, or when error() says so.
+  // The result of one read: empty at the end of the stream, or if error() is set.
   std::string HearSome() {
     std::string some(64 * 1024, '\0');
     const ssize_t got = recv(fd_.get(), some.data(), some.size(), 0);
@@ -76,7 +76,7 @@ class Talker {
     some.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return some;
   }
-  // Exactly so many bytes, fewer where the connection ends before.
+  // Reads exactly that many bytes, or fewer if the connection ends before.
   std::string Hear(std::size_t bytes) {
     std::string all(bytes, '\0');
     std::size_t done = 0;
@@ -89,13 +89,13 @@ class Talker {
     all.resize(done);
     return all;
   }
-  // Until the end, orderly (error() 0) or not.
+  // Reads until the end of the stream, orderly (error() is 0) or not.
   std::string HearAll() {
     std::string all;
     for (std::string some = HearSome(); !some.empty(); some = HearSome()) all += some;
     return all;
   }
-  // Whether nothing at all comes for a moment: for "it is held back", which no event can tell.
+  // Whether no byte arrives for a moment. For checks that bytes are held back, for which there is no event.
   bool HearsNothing() {
     char byte = 0;
     const timeval moment{.tv_sec = 0, .tv_usec = 30'000};
@@ -111,7 +111,7 @@ class Talker {
   int error_ = 0;
 };
 
-// Where others connect to.
+// A listening socket.
 class Host {
  public:
   Host() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

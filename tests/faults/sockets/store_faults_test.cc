@@ -1,5 +1,5 @@
-// A rendezvous store behind a proxy that is late, refuses, is slow, is cut off or falls silent: what ranks that meet
-// through it are told, and that a job which has met needs it no more.
+// A rendezvous store behind a proxy that is late, refuses, is slow, is cut off or is silent: the errors of ranks that
+// meet through it. Also that a job whose ranks have met does not need the store any more.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace store_faults_test {
 
 using namespace std::chrono_literals;
 
-// A store, and for each rank a listener of its own in front of it, "store of rank 1".
+// A store, and a listener in front of it for each rank, called "store of rank 1" and so on.
 struct Scene {
   explicit Scene(int world_size) : ranks(world_size) {
     TcpStoreServer::Options options;
@@ -60,7 +60,7 @@ struct Scene {
     options.logger = logger;
     return Connect(options);
   }
-  // Every rank meets the others on a thread of its own, and then does `body`.
+  // On a thread for each rank, meets the others and then runs `body`.
   std::vector<Status> Run(Duration timeout, const std::function<Status(Communicator&)>& body,
                           Logger* logger = nullptr) {
     std::vector<Status> statuses(static_cast<std::size_t>(ranks));
@@ -89,7 +89,7 @@ void CheckAllWell(const std::vector<Status>& statuses) {
   for (const Status& status : statuses) CHECK(status.has_value());
 }
 
-// Calls back when a line says that the store is not there yet.
+// Calls `react` when the log says that the store does not exist yet.
 class WhenNotThere final : public Logger {
  public:
   explicit WhenNotThere(std::function<void()> react) : react_(std::move(react)) {}
@@ -149,7 +149,7 @@ TEST_CASE("a store lost in the midst of the meeting is told at once, with its ad
   Result<std::unique_ptr<Communicator>> waiting = Fail(ErrorCode::kInternal, "did not run");
   const auto before = std::chrono::steady_clock::now();
   std::thread rank([&] { waiting = scene.Meet(0, 20s); });
-  // Once its claim is there, what it waits for is the others.
+  // When its entry is in the store, it waits for the other ranks.
   TcpStoreClient::Options direct;
   direct.address = *ParseHostPort(scene.server->address());
   direct.deadline = SteadyClock().Now() + 20s;
@@ -196,7 +196,7 @@ TEST_CASE("a store in slices of one byte, and one that falls silent for a while,
 
 TEST_CASE("a store that answers all but one rank: that one names store and key, the others name that rank") {
   Scene scene(3);
-  // After the answer to the hello (14 bytes) nothing reaches rank 1.
+  // Nothing reaches rank 1 after the answer to its hello (14 bytes).
   const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToClient, .from_byte = 14}, Timeout{});
   const auto statuses = scene.Run(1200ms, SumAndClose);
   CHECK(hole->fired.count() == 1);
@@ -215,7 +215,8 @@ TEST_CASE("a store that answers all but one rank: that one names store and key, 
 
 TEST_CASE("a bit turned over in what the store says is never taken for an answer of another length") {
   Scene scene(1);
-  // The first answer's length, id and kind (docs/WIRE.md, "Store protocol"), behind the 14 bytes of the hello's.
+  // The first answer's length, id and kind (docs/WIRE.md, "Store protocol"). It follows the 14 bytes of the answer to
+  // the hello.
   for (const std::uint64_t byte : {14, 16, 17, 18, 25, 26}) {
     CAPTURE(byte);
     const auto flip = scene.Add({.way = Way::kToClient, .from_byte = byte}, Corrupt{.bit = 7});

@@ -1,6 +1,6 @@
-// How a user tests that a training loop survives its network: the program of docs/FAULTS.md. Two ranks train over
-// connections that the test cuts in the midst of a step; both learn who is gone, meet again and end where an
-// undisturbed run would have ended.
+// How a user can test that a training loop survives network faults: the program of docs/FAULTS.md. Two ranks train over
+// connections that the test cuts in the middle of a step. Both learn which rank was lost, meet again, and end with the
+// result of an undisturbed run.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,20 +23,20 @@ namespace training_loop_test {
 constexpr int kSteps = 10;
 constexpr std::size_t kWeights = 50'000;
 
-// What stands for your training loop: goes on from `step` as far as it gets.
+// Stands for your training loop: continues from `step` until the end or an error.
 Status Train(Communicator& communicator, std::vector<float>& weights, int& step) {
   while (step < kSteps) {
     std::vector<float> gradient(kWeights, static_cast<float>(communicator.rank() + 1));
     Status status = communicator.AllReduce(gradient.data(), gradient.data(), kWeights, DataType::kFloat32,
                                            ReduceOp::kSum, {.algorithm = Algorithm::kRing});
-    if (!status) return status;  // the weights are still those of the last whole step
+    if (!status) return status;  // the weights are still those of the last complete step
     for (std::size_t i = 0; i < kWeights; ++i) weights[i] += gradient[i];
     ++step;
   }
   return communicator.Close();
 }
 
-// A step may have ended on one rank while the other's was cut: both go on from the one that came farther.
+// A step may have ended on one rank while the other's was cut: both continue from the later step.
 Status Agree(Communicator& communicator, std::vector<float>& weights, int& step) {
   const std::int32_t own = step;
   std::vector<std::int32_t> steps(static_cast<std::size_t>(communicator.world_size()));
@@ -60,7 +60,7 @@ TEST_CASE("a training loop whose connection is cut in the midst of a step goes o
     transports.push_back(*transport);
     peers.push_back({.host = "host" + std::to_string(rank), .address = (*transport)->Address()});
   }
-  // Byte 500,000 of what rank 0 sends rank 1 lies in the third step.
+  // Byte 500,000 of the stream from rank 0 to rank 1 is in the third step.
   auto cut = (*proxy)->Add({.stream = fault::LaneStream(0, 1), .from_byte = 500'000}, fault::ResetPeer{});
   REQUIRE(cut);
 
@@ -92,7 +92,7 @@ TEST_CASE("a training loop whose connection is cut in the midst of a step goes o
   }
   for (std::thread& rank : ranks) rank.join();
 
-  CHECK((*cut)->fired.count() == 1);  // or nothing was tested
+  CHECK((*cut)->fired.count() == 1);  // otherwise nothing was tested
   for (const auto& own : weights) CHECK(own == std::vector<float>(kWeights, 3.0f * kSteps));
 }
 

@@ -1,14 +1,15 @@
-// What an insider could say at the ports of a job that runs, in hexadecimal, as one JSON object on standard output:
-// where every rank and the store listen, the right first words there, and such as are wrong in one thing. Run in the
-// environment of a rank under `rondo run`: it reads the meeting in the job's store, as whoever reaches the store can.
+// Prints the first bytes that a client could send to the ports of a running job, in hexadecimal, as one JSON object.
+// For every rank and the store it prints the address, the right first bytes, and versions that are wrong in one field.
+// It runs in the environment of a rank under `rondo run`: it reads the rendezvous in the job's store, as any process
+// that reaches the store can.
 //
 //   {"ports": [{"who": "rank 0", "host": "127.0.0.1", "port": 4711, "right": {"control": HEX, ...},
 //               "wrong": {"another job": HEX, ...}, "then": {"a wrong proof": HEX}}, ...]}
 //
-// "then" is what may follow a right hello where the job has a token, once it has been answered.
+// "then" has bytes that may follow an answered right hello if the job has a token.
 //
-// This program knows the layouts and versions for tests/faults/processes/foreign_clients, and takes them from the
-// library.
+// This program takes layouts and versions from the library, so that tests/faults/processes/foreign_clients need not
+// contain them.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -48,7 +49,7 @@ std::string Hex(const std::vector<std::byte>& bytes) {
   return Hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-// What a rank wrote when it claimed its place (rendezvous/membership.cc): host, host id, pid, instance, address.
+// Reads the address from a rank's entry in the store (rendezvous/membership.cc): host, host id, pid, instance, address.
 Result<tcp::TcpAddress> AddressIn(std::string_view claim) {
   ByteReader in(claim);
   in.Text();
@@ -65,14 +66,14 @@ nlohmann::json Port(const std::string& who, std::uint16_t port, const Words& rig
   return {{"who", who}, {"host", "127.0.0.1"}, {"port", port}, {"right", right}, {"wrong", wrong}, {"then", then}};
 }
 
-// The job as this process finds it.
+// The job to which this process belongs.
 struct Job {
   std::string name;
-  std::shared_ptr<const JobToken> token;  // null: it has none
-  Nonce nonce{};                          // where there is one: who says a hello once more says the same one
+  std::shared_ptr<const JobToken> token;  // null: the job has no token
+  Nonce nonce{};                          // used if there is a token; a repeated hello has the same nonce
 };
 
-// Said at rank `to`, as if by a neighbour that it is connected with.
+// First bytes for rank `to`, as a connected neighbour would send them.
 nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const Job& job) {
   const int world = static_cast<int>(ranks.size());
   const tcp::TcpAddress& called = ranks[static_cast<std::size_t>(to)];
@@ -85,7 +86,7 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   hello.from_instance = ranks[static_cast<std::size_t>(hello.from)].instance;
   hello.to_instance = called.instance;
   Words right{{"control", Hex(tcp::Encode(hello))}};
-  if (hello.from > to) {  // who calls for lanes
+  if (hello.from > to) {  // only the higher rank opens lanes
     tcp::Hello lane = hello;
     lane.kind = tcp::ConnectionKind::kLane;
     right["lane"] = Hex(tcp::Encode(lane));
@@ -107,10 +108,11 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   but("a rank that is none", [](tcp::Hello& h) { h.from = 4711; });
   but("itself", [&](tcp::Hello& h) { h.from = to; });
   std::vector<std::byte> version = tcp::Encode(hello);
-  version[8] ^= std::byte{0x40};  // behind the magic, in every version
+  version[8] ^= std::byte{0x40};  // after the magic; this place is the same in every version
   wrong["another version"] = Hex(version);
   std::vector<std::byte> length = tcp::Encode(hello);
-  length[tcp::kPreambleBytes - 2] = length[tcp::kPreambleBytes - 1] = std::byte{0xff};  // of what follows the preamble
+  // The length of the part after the preamble.
+  length[tcp::kPreambleBytes - 2] = length[tcp::kPreambleBytes - 1] = std::byte{0xff};
   wrong["a huge length"] = Hex(length);
   Words then;
   if (job.token != nullptr) {
@@ -134,9 +136,9 @@ nlohmann::json PortOfStore(const HostPort& address, const Job& job) {
   another.version += 1;
   wrong["another version"] = Hex(Encode(another));
   std::string length = right;
-  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // of job and nonce
+  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // the length of job and nonce
   wrong["a huge length"] = Hex(length);
-  wrong["a huge request"] = Hex(right + "\xff\xff\xff\xff");  // behind the hello; what it says is a frame's length
+  wrong["a huge request"] = Hex(right + "\xff\xff\xff\xff");  // after the hello: the length of a frame
   return Port("store", address.port, {{"client", Hex(right)}}, wrong, then);
 }
 

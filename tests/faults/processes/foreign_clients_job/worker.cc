@@ -1,12 +1,12 @@
-// A rank that sums until it is told to stop, and says how many sums there were and who called at its port;
+// A rank that takes sums until it must stop, and reports the number of sums and the connections to its port.
 // tests/faults/processes/foreign_clients starts four under `rondo run` and sends foreign clients. Each line begins with
-// the monotonic clock, which all processes of a host share, in nanoseconds:
+// the time in nanoseconds, by the monotonic clock that all processes of a host share:
 //
 //   NS pid PID
-//   NS sums N                      by rank 0, now and then: so many were right, in all
-//   NS idle N COUNTERS             no sum runs: somebody has made the file FOLDER/idle
-//   NS ended N COUNTERS            after FOLDER/over was there, and the communicator was closed
-//   NS wrong TEXT                  a value, or memory beside one, that is not as it should be; or any error
+//   NS sums N                      printed by rank 0 at intervals: N sums were right so far
+//   NS idle N COUNTERS             no sum runs, because the script has made the file FOLDER/idle
+//   NS ended N COUNTERS            the script has made FOLDER/over, and the communicator is closed
+//   NS wrong TEXT                  a wrong value, a write next to the values, or any error
 //
 // COUNTERS: "accepted 7 established 3".
 //
@@ -37,10 +37,10 @@ namespace {
 
 constexpr std::size_t kGuardElements = 8;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
-constexpr std::uint64_t kLookEvery = 16;  // sums
+constexpr std::uint64_t kLookEvery = 16;  // number of sums between two checks
 constexpr auto kTellEvery = std::chrono::milliseconds(50);
 constexpr auto kIdleNap = std::chrono::milliseconds(20);
-enum Order : std::int64_t { kGoOn = 0, kIdle = 1, kEnd = 2 };  // what rank 0 has found in the folder
+enum Order : std::int64_t { kGoOn = 0, kIdle = 1, kEnd = 2 };  // the order that rank 0 has found in the folder
 
 struct Flags {
   std::filesystem::path folder;
@@ -64,7 +64,7 @@ std::string Words(const TcpCounters& counters) {
       counters.held.load(), counters.accept_errors.load());
 }
 
-// Sums whose every element depends on its place, its rank and the round.
+// Sums whose every element depends on its index, its rank and the round.
 class Sums {
  public:
   explicit Sums(std::size_t elements) : elements_(elements), memory_(elements + 2 * kGuardElements, kGuard) {}
@@ -104,7 +104,7 @@ Order Look(const Flags& flags) {
 
 Status Work(Communicator& communicator, const Flags& flags, const TcpCounters& counters) {
   Sums sums(flags.elements);
-  // Every pair of ranks is connected from now on, so a hello that is said once more finds its connection standing.
+  // Connects every pair of ranks, so that a repeated hello finds an existing connection.
   RONDO_TRY(sums.TakeOne(communicator, {.algorithm = Algorithm::kDirect}));
   SteadyClock clock;
   for (TimePoint told = clock.Now();;) {
