@@ -332,7 +332,7 @@ static inline void rondo_connect_options_init(rondo_connect_options* options) {
   rondo_connect_options_init_sized(options, sizeof *options);
 }
 
-/* Meets the other ranks within timeout_ms. Environment variables are read only in this call. */
+/* Meets the other ranks within timeout_ms. Environment variables are read in this call, and never later. */
 RONDO_API rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm, rondo_error** error);
 /* Meets the other ranks like rondo_connect, but makes no communicator. Returns the store in which the ranks met, this
  * rank and the world size. It is for programs that use a store themselves; they must not use keys that begin with

@@ -27,7 +27,7 @@ def folders_of_packages() -> list[str]:
 
 
 if importlib.util.find_spec("torch") is None:
-    # pip builds where it hides what is installed, and with it the torch that this is to fit.
+    # pip builds in an isolated environment without the installed packages, so also without the torch that this build must fit.
     sys.path += [folder for folder in folders_of_packages() if Path(folder).is_dir()]
     if importlib.util.find_spec("torch") is None:
         sys.exit(f"setup.py: this environment ({sys.prefix}) has no torch to build rondo_torch for: install torch first")
@@ -67,12 +67,12 @@ TORCH_AT = {str(Path(torch.__file__).parent)!r}
 """
 )
 
-# One unit of all sources: each by itself would compile torch's headers again, which takes a third of a minute.
+# One compilation unit of all sources, because each unit would compile torch's headers again, for about 20 s.
 unit = HERE / "build/rondo_torch.cc"
 unit.parent.mkdir(exist_ok=True)
 unit.write_text("".join(f'#include "{path.name}"\n' for path in sorted((HERE / "csrc").glob("*.cc"))))
 
-standard = "-std=c++20" if int(torch.__version__.split(".")[0]) >= 2 else "-std=c++17"  # as torch's headers want
+standard = "-std=c++20" if int(torch.__version__.split(".")[0]) >= 2 else "-std=c++17"  # as torch's headers require
 setup(
     name="rondo_torch",
     version="0.1.0",

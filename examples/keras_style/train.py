@@ -165,7 +165,7 @@ def main():
             own = order[first : first + options.batch][rondo.rank() :: rondo.size()]
             yield points[own], wanted[own]
 
-    # Each rank draws parameters of its own; the callback makes them those of rank 0.
+    # Each rank draws its own initial parameters; the callback replaces them by rank 0's.
     model = Model([Dense(64, "relu"), Dense(64, "relu"), Dense(3)], inputs=16, seed=rondo.rank())
     optimizer = SGD(learning_rate=options.rate * own_batch * rondo.size())
     model.compile(rondo.DistributedOptimizer(

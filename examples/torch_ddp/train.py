@@ -90,7 +90,7 @@ def main():
     options = parse()
     if options.backend == "rondo":
         import rondo_torch  # noqa: F401
-    # rondo:// asks whichever launcher there is; env://, torch's own, wants variables that torchrun alone sets.
+    # rondo:// works with every launcher; torch's own env:// needs variables that only torchrun sets.
     dist.init_process_group(options.backend, init_method="rondo://" if options.backend == "rondo" else "env://")
     rank = dist.get_rank()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if torch.cuda.is_available() else None
@@ -111,7 +111,7 @@ def main():
         first = saved["epochs"]
         if rank == 0:
             print(f"goes on after epoch {first - 1}", flush=True)
-    dist.barrier()  # before rank 0 writes another one
+    dist.barrier()  # so that rank 0 writes the next checkpoint only afterwards
 
     data = make_data(options.samples)
     sampler = DistributedSampler(data, drop_last=True)

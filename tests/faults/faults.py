@@ -13,8 +13,8 @@ LAYERS = ("simulation", "sockets", "processes")
 class Fault:
     number: int
     name: str
-    required: str  # of every survivor, within the deadline and a second; "correct": the result, bit by bit
-    reasons: dict = field(default_factory=dict)  # by layer: why it is not staged there
+    required: str  # the required outcome of every survivor, within the deadline plus one second; "correct": the right result, bit by bit
+    reasons: dict = field(default_factory=dict)  # why a layer does not test the fault, by layer
 
 
 def same(reason, *layers):
@@ -87,14 +87,14 @@ FAULTS = [
           same("what grows is a process's: tests/faults/processes/soak", "sockets")),
 ]
 
-# What `rondo chaos --json` calls the only fault of a story.
+# The names in `rondo chaos --json` for the only fault of a scenario.
 OF_STORIES = {
     "kill": [1], "two_kills": [2], "short_pause": [3], "pause": [4], "one_way": [6], "partition": [6, 14], "cut_lane": [8],
     "cut_control": [8], "flip_payload": [9], "flip_header": [10], "delays": [12, 13], "store_kill": [20], "store_cut": [20],
     "store_pause": [21], "store_stall": [21], "foreign_client": [23],
 }
 
-# Where tests state rows (tests/support/fault_row.h), with what they are to be told.
+# Tests that write rows (tests/support/fault_row.h), with their arguments.
 ROW_TESTS = {
     "sockets": [
         "tests/faults/lanes/lanes_test", "tests/faults/sockets/sockets_test", "tests/rendezvous/rendezvous_test", "tests/transport_tcp/transport_tcp_test",
@@ -108,5 +108,5 @@ ROW_TESTS = {
     ],
 }
 
-# Tests of tests/vm that state rows, by words of their names.
+# Tests in tests/vm that write rows, by parts of their names.
 ROW_TESTS_OF_VM = ("may_not_be_locked", "a_killed_rank_a_port_that_goes_down", "lanes_go_on_by_the_next_port")

@@ -13,9 +13,9 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = float(os.environ.get("RONDO_TEST_PATIENCE", "90"))  # what a case waits at most for one command; a busy machine is slow, not wrong
+SECONDS = float(os.environ.get("RONDO_TEST_PATIENCE", "90"))  # the longest wait for one command; long, because a busy machine is slow but right
 
-# What a launcher of the tests themselves may have left: it would speak of other processes.
+# Variables that a launcher of the tests may have set; they would describe other processes.
 LAUNCHERS_VARIABLES = r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$|OMPI_COMM|PMI|SLURM_|TORCHELASTIC|RONDO_"
 
 
@@ -69,7 +69,7 @@ class Outcome:
 class Running:
     """A command at work, its output collected by threads. It is a session of its own, so that nothing outlives a case."""
 
-    at_work = set()  # as far as anybody looked
+    at_work = set()  # commands whose end was not collected yet
 
     def __init__(self, *command, env=None):
         self.command = [str(part) for part in command]
@@ -118,7 +118,7 @@ class Running:
         Running.at_work.discard(self)
         seconds = time.monotonic() - self.started
         for reader, stream in zip(self.readers, (self.process.stdout, self.process.stderr)):
-            reader.join(5)  # longer only where somebody else has inherited the stream
+            reader.join(5)  # takes longer only if another process has inherited the stream
             if not reader.is_alive():
                 stream.close()
         return Outcome(self.command, code, "".join(self.texts["out"]), "".join(self.texts["err"]), seconds)
@@ -196,7 +196,7 @@ def _run(cases):
             failed += 1
             detail = str(error) if isinstance(error, Failed) else traceback.format_exc()
             print(f"FAILED   {title}\n" + "".join(f"    {line}\n" for line in detail.splitlines()), end="", flush=True)
-            _kill(Running.at_work - at_work_before)  # the next case is not to fail by what this one has left
+            _kill(Running.at_work - at_work_before)  # the next case must not fail because of processes of this one
         else:
             passed += 1
             print(f"passed   {title} ({time.monotonic() - started:.1f} s)", flush=True)

@@ -6,10 +6,10 @@ from commands import ROOT, Outcome, Running, free_port
 
 RONDO = ROOT / "bazel-bin/tools/rondo"
 
-# mpirun refuses root and more ranks than cores unless told.
+# By default mpirun refuses to run as root, and more ranks than cores.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
-# mpirun with a temporary folder of its own: two at once race for the one that they would share, and one of them fails then.
+# mpirun with its own temporary folder. Two that run at once and share a folder race, and one of them fails.
 MPIRUN = ("sh", "-c", 'TMPDIR=$(mktemp -d) && export TMPDIR && mpirun.openmpi "$@"; code=$?; rm -r "$TMPDIR"; exit $code', "mpirun")
 
 

@@ -37,11 +37,11 @@ class View:
         if not hasattr(given, "__dlpack__") or not hasattr(given, "__dlpack_device__"):
             raise TypeError(f"Rondo takes NumPy arrays and what exports DLPack, not {type(given).__name__}")
         _libraries.check_exportable(given)
-        # A tensor that wants gradients exports nothing; this is the same memory without them.
+        # A tensor that records gradients cannot be exported; the detached tensor has the same memory.
         detached = given.detach() if hasattr(given, "detach") else given
         exported = _libraries.resolved(detached)
         self.array, self.dtype, self.writable = _dlpack.open_array(exported)
-        if exported is not detached:  # of which `array` is a copy
+        if exported is not detached:  # then `array` is a copy of it
             self._aside = (detached, exported)
         if _libraries.is_immutable(given):
             self.writable = False

@@ -17,7 +17,7 @@ from ._errors import Unsupported
 HOST_DEVICES = {1, 3, 11}  # CPU, and pinned memory of CUDA and ROCm
 DEVICE_NAMES = {2: "cuda", 8: "metal", 10: "rocm", 13: "cuda managed", 14: "oneapi"}
 KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
-# Flags, from version 1 of the protocol on. What is written to a copy never comes to be in the array.
+# Flags of the protocol from version 1 on. Writes to a copy do not reach the original array.
 READ_ONLY, IS_COPIED = 1, 2
 
 
@@ -43,7 +43,7 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [py_object, ctypes.c_char_
 def _capsule_of(array):
     try:
         return array.__dlpack__(max_version=(1, 0))
-    except TypeError:  # older than that argument
+    except TypeError:  # the array does not support that argument yet
         return array.__dlpack__()
 
 
@@ -64,7 +64,7 @@ def open_array(array):
         tensor, writable = managed.tensor, not managed.flags & (READ_ONLY | IS_COPIED)
     else:
         tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
-        writable = True  # before that version nothing says so
+        writable = True  # older versions do not say whether it is
     name = _name_of(tensor)
     return _as_numpy(tensor, name, capsule), name, writable
 
@@ -88,12 +88,12 @@ def _as_numpy(tensor, name, owner):
         raise TypeError(f"an array of shape {shape} that exports no memory")
     if tensor.strides:
         strides = [tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)]
-    else:  # packed
+    else:  # None: the elements are packed
         strides = [dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(tensor.ndim)]
-    # From the lowest address in use to the highest.
+    # The memory from the lowest used address to the highest.
     spans = [(extent - 1) * stride for extent, stride in zip(shape, strides)]
     below = -sum(span for span in spans if span < 0)
     size = below + sum(span for span in spans if span > 0) + dtype.itemsize
     memory = (ctypes.c_char * size).from_address(tensor.data + tensor.byte_offset - below)
-    memory.owner = owner  # `memory` is the base of the array and of its views
+    memory.owner = owner  # keeps the owner alive: `memory` is the base of the array and of its views
     return np.ndarray(shape, dtype, memory, below, strides)

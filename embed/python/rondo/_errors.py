@@ -32,7 +32,7 @@ class RondoError(RuntimeError):
     def __str__(self):
         return self.text
 
-    def __reduce__(self):  # for pickle and copy: what __init__ takes is not what the exception holds
+    def __reduce__(self):  # for pickle and copy: __init__ has other arguments than the exception has fields
         return _made_again, (type(self), self.__dict__)
 
     def of(self, name):
@@ -86,7 +86,7 @@ _CLASSES = {
 def taken(code, error):
     """The exception for a code and what the library says of it, which is freed."""
     kind = _CLASSES.get(code, RondoError)
-    if not error:  # no memory was left for words
+    if not error:  # there was no memory for an error
         return kind(code, lib.rondo_code_name(code).decode())
     texts = ("text", "message", "host", "address", "collective", "first_cause")
     fields = {name: getattr(error.contents, name).decode(errors="replace") for name in texts}

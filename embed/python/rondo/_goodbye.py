@@ -6,7 +6,7 @@ import multiprocessing.util
 import os
 import sys
 
-_process = None  # in which `say` is to be called
+_process = None  # the process in which `say` must be called
 
 
 def say_at_end(say):
@@ -20,7 +20,7 @@ def say_at_end(say):
         atexit.register(_say_here, say)
         os._exit = _saying_first(os._exit, say)
     _process = os.getpid()
-    # Such a child runs nothing of atexit, and forgets what its parent has registered here.
+    # A child of multiprocessing does not run atexit functions, and drops its parent's registrations here.
     multiprocessing.util.Finalize(None, _say_in_child, (say,), exitpriority=0)
 
 

@@ -16,11 +16,11 @@ from ._errors import NotInitialized, RondoError, call, taken
 from ._goodbye import say_at_end
 from ._library import lib
 
-# A wait is in slices, between which Python looks at signals: so Ctrl-C ends it.
+# A wait consists of slices. Python handles signals between them, so Ctrl-C ends the wait.
 SLICE_MS = 100
-# How long a program that ends waits for others to end, too; those that end later find its goodbye.
+# How long an ending program waits for the other ranks to end too. Ranks that end later find its goodbye.
 GOODBYE_MS = 50
-# The longest time that librondo takes.
+# The longest timeout that librondo accepts.
 LONGEST_S = 1_000_000_000
 
 
@@ -30,8 +30,8 @@ class Group:
     def __init__(self, comm, bucket_bytes):
         self.comm, self.bucket_bytes, self.process = comm, bucket_bytes, os.getpid()
         self.rank, self.size = lib.rondo_comm_rank(comm), lib.rondo_comm_world_size(comm)
-        self.pending = collections.deque()  # handles under way, oldest first: they keep the memory that is lent
-        self.fused = []  # what the fusion buffer was lent
+        self.pending = collections.deque()  # handles in flight, oldest first; they keep the memory that librondo uses
+        self.fused = []  # tensors that the fusion buffer uses
         self._fusion = None
 
     @property
@@ -73,7 +73,7 @@ class Handle:
         pending = self._group.pending
         while pending and pending[0].done():
             pending.popleft()
-        pending.append(self)  # first, so that nothing that interrupts this frees what is lent
+        pending.append(self)  # first, so that an interruption cannot free memory that librondo uses
         try:
             call(function, self._group.comm, *arguments, options and byref(options), byref(self._work))
         except RondoError as error:
@@ -127,7 +127,7 @@ class Handle:
 
 
 _group = None
-_groups_at = collections.Counter()  # by place and job: the generation that comes next
+_groups_at = collections.Counter()  # the next generation, by rendezvous and job
 
 
 def _forked():
@@ -196,7 +196,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     options.ports = text(ports)
     options.job, options.token, options.record_dir = text(job), text(token), text(record_dir)
     options.timeout_ms = 0 if timeout_s is None else _milliseconds(timeout_s)
-    # A store knows a meeting for as long as it is there, so that who comes too late is no rank of the next one.
+    # A store remembers each rendezvous, so that a late rank does not become a rank of the next one.
     place = (rendezvous, job)
     options.generation = _groups_at[place] if generation is None else generation
     options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
@@ -225,7 +225,7 @@ def _milliseconds(seconds):
 def _interruptible(function, keep=lambda: None, undo=lambda: None):
     """A call that may wait for long, in a thread of its own. What it made is kept, or undone where it was given up."""
     ended, lock, failures = threading.Event(), threading.Lock(), []
-    state = "under way"  # then "kept" or "given up", by whoever is first
+    state = "under way"  # the first side to finish changes it to "kept" or "given up"
 
     def run():
         nonlocal state
@@ -318,8 +318,8 @@ def _leave(error):
         return
     leaving, _group = _group, None
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no thread can be made any more to wait in
-    # At a prompt the last exception has not ended the program.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no new thread can be started now, and an interruptible wait needs one
+    # At an interactive prompt the last exception did not end the program.
     uncaught = None if hasattr(sys, "ps1") else error or getattr(sys, "last_value", None)
     if isinstance(uncaught, SystemExit):
         uncaught = None

@@ -7,10 +7,10 @@ import importlib
 import re
 import sys
 
-# Their arrays never change, whatever they say when they export them.
+# Arrays of these libraries are immutable, even if they are exported as writable.
 IMMUTABLE = {"jax", "jaxlib", "tensorflow"}
 _NUMBERS = re.compile(r"bool|u?int\d+|b?float\d+|complex\d+")
-# Where a library that is not named below may keep its from_dlpack.
+# Modules in which a library that is not named below may have its from_dlpack.
 _PLACES = ("", ".numpy", ".dlpack", ".utils.dlpack", ".experimental.dlpack")
 
 
@@ -55,7 +55,7 @@ def adopt(result, like, dtype):
     convert = _converter(like, names)
     if convert is None:
         return result
-    # What NumPy cannot export goes as integers.
+    # NumPy cannot export these types, so they are exported as integers.
     if dtype in ("bool", "bfloat16"):
         return convert(result.view("uint8" if dtype == "bool" else "int16")).view(like.dtype)
     return convert(result)

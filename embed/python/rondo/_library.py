@@ -10,7 +10,7 @@ OK, INVALID_ARGUMENT, UNSUPPORTED, NOT_READY, TIMEOUT, PEER_LOST = 0, 1, 2, 3, 4
 MISMATCH, RENDEZVOUS_TIMEOUT, STORE_TIMEOUT, ABORTED, PEER_ABORTED = 9, 13, 16, 23, 24
 SUM, PROD, MIN, MAX, AVG, PREMUL_SUM = 1, 2, 3, 4, 5, 9
 UINT8, INT64 = 2, 5
-# rondo_dtype, by NumPy's names.
+# The values of rondo_dtype, by NumPy's names.
 DTYPES = {"int8": 1, "uint8": UINT8, "int32": 3, "uint32": 4, "int64": INT64, "uint64": 6, "float16": 7, "bfloat16": 8,
           "float32": 9, "float64": 10, "bool": 11}  # fmt: skip
 
@@ -57,7 +57,7 @@ STRUCTS = {"rondo_error": Error, "rondo_options": Options, "rondo_connect_option
 
 ErrorPointer = POINTER(Error)
 _ERROR, _WORK, _OPTIONS, _COUNTS = POINTER(ErrorPointer), POINTER(c_void_p), POINTER(Options), POINTER(c_uint64)
-_ASYNC = [_OPTIONS, _WORK, _ERROR]  # how the arguments of every asynchronous collective end
+_ASYNC = [_OPTIONS, _WORK, _ERROR]  # the last arguments of every asynchronous collective
 _INIT = [c_void_p, c_size_t]
 _FUNCTIONS = {
     "rondo_version": (c_char_p, []),

@@ -45,7 +45,7 @@ def broadcast_parameters(parameters, root_rank=0):
     here = group()
     at_root = here.rank == root_rank
     named = [(name, View(array)) for name, array in _named(parameters)]
-    # All of them can be written, or nothing is started.
+    # Checked before anything is started: all of them must be writable.
     places = [(name, view, view.place()) for name, view in named]
     agree("broadcast_parameters", ", ".join(f"{name}: {view.dtype} {view.array.shape}" for name, view in named), None)
     bucket = []

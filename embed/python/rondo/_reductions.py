@@ -32,7 +32,7 @@ def _check_factors(array, dtype, *factors):
         return
     if "float" not in dtype:
         raise TypeError(f"factors want a floating type, not {dtype}")
-    if array.dtype.kind in "iu":  # what NumPy does not have it sees as integers
+    if array.dtype.kind in "iu":  # NumPy shows types that it lacks as integers
         raise TypeError(f"NumPy multiplies {dtype} where the package ml_dtypes is installed")
 
 
@@ -108,9 +108,9 @@ class _Fused:
         self.view, self.factor, self.compression = View(array), postscale_factor, compression
         packed = self.view.place() if in_place else self.view.packed()
         _check_factors(packed, self.view.dtype, prescale_factor, postscale_factor)
-        # Factors count in the array's own type, in which there is room for what they make small or large.
+        # Factors are applied in the array's own type, before compression, because that type has a larger range.
         self.sent, self.before = compression.compress(_times(packed, prescale_factor))
-        # What was made small is of a type that NumPy has.
+        # A compressed array has a type that NumPy has.
         self.code = self.view.reducible() if self.before is None else _library.DTYPES[self.sent.dtype.name]
         self.output = self.sent if in_place else np.empty(self.sent.shape, self.sent.dtype)
 
@@ -137,7 +137,7 @@ def grouped_allreduce_(arrays, names=None, op=Average, prescale_factor=1.0, post
 def _reduce_fused(tensors, op, names):
     here = group()
     fusion, op = here.fusion, ReduceOp(op)
-    here.fused.append(tensors)  # who interrupts a wait leaves them with the buffer
+    here.fused.append(tensors)  # an interrupted wait leaves them with the buffer
     for number, one in enumerate(tensors):
         while call(lib.rondo_fusion_await_room, fusion, SLICE_MS) != _library.OK:
             pass

@@ -10,8 +10,8 @@ from ._reductions import Average, grouped_allreduce, grouped_allreduce_
 from .compression import Compression
 
 
-# An average of passes is added up in a type with larger exponents, because the sum of values may not fit their own type. bfloat16
-# has the exponents of float32.
+# For an average over passes, values are summed in a type with larger exponents, because the sum may not fit their own type.
+# bfloat16 has the exponents of float32.
 _WIDER = {"float16": np.float32, "bfloat16": np.float64, "float32": np.float64, "float64": np.longdouble}
 
 
@@ -20,16 +20,16 @@ class _Sum:
 
     def __init__(self, view, averages):
         view.reducible()
-        if view.array.dtype.kind in "iu" and "float" in view.dtype:  # what NumPy does not have it sees as integers
+        if view.array.dtype.kind in "iu" and "float" in view.dtype:  # NumPy shows types that it lacks as integers
             raise TypeError(f"NumPy adds {view.dtype} where the package ml_dtypes is installed")
         if averages and "float" not in view.dtype:
             raise TypeError(f"average_aggregated_gradients: expected gradients of a floating type, got {view.dtype}")
         self._dtype, self._averages = view.array.dtype, averages
         self._sum = np.array(view.array, _WIDER[view.dtype] if averages else self._dtype)
-        self._view = View(self._sum) if isinstance(view.given, np.ndarray) else view  # and does not keep the first pass's
+        self._view = View(self._sum) if isinstance(view.given, np.ndarray) else view  # does not keep the first pass's array
 
     def add(self, view):
-        np.add(self._sum, view.array, out=self._sum)  # a sum of arrays without dimensions would be none
+        np.add(self._sum, view.array, out=self._sum)  # a plain sum of arrays without dimensions would be no array
 
     def result(self, passes):
         """A new array of the gradients' type."""
@@ -115,7 +115,7 @@ class DistributedOptimizer:
         self._passed += 1
 
     def __getattr__(self, name):
-        if name in DistributedOptimizer._OWN:  # before __init__ has set them
+        if name in DistributedOptimizer._OWN:  # if __init__ has not set them yet
             raise AttributeError(name)
         return getattr(self._optimizer, name)
 

@@ -33,7 +33,7 @@ from ._goodbye import say_at_end
 from ._loading import load
 from ._one_at_a_time import OneAtATime
 
-_backend = load()  # first: what does not fit must not be imported
+_backend = load()  # first, because a build for another torch must not be used
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -86,13 +86,13 @@ def _new_stream(index):
 def _create(store, rank, size, timeout, profiled_as="rondo", of=None):
     settings = _settings_of(os.environ, profiled_as)
     ranks = list(getattr(of, "global_ranks_in_group", None) or ())
-    if ranks != list(range(len(ranks))):  # else its numbers are the job's
+    if ranks != list(range(len(ranks))):  # otherwise its ranks are the job's ranks
         settings.group, settings.job_ranks = str(getattr(of, "group_id", "")) or "unnamed", ranks
     with OneAtATime(rank, size) as making:
         made = RondoBackend(store, rank, size, timeout, settings)
         if making.is_disturbed:
             made.abort(making.WORDS)
-        say_at_end(_backend.close_all)  # others may still wait for this rank's last bytes
+        say_at_end(_backend.close_all)  # other ranks may still wait for this rank's last bytes
         return made
 
 
@@ -102,10 +102,10 @@ def _create_of(options, _):
 
 def replace_gloo():
     """For programs that say "gloo" themselves: from now on they get Rondo, under Gloo's name, in this process."""
-    if hasattr(dist.Backend, "_ensure_backend_registered"):  # torch 2.15 registers its own backends as it does others
+    if hasattr(dist.Backend, "_ensure_backend_registered"):  # from torch 2.15 on, its own backends are registered like others
         dist.Backend._ensure_backend_registered("gloo")
         devices = dist.Backend.backend_capability["gloo"]
-        dist.Backend.register_backend("gloo", _create_as_gloo, extended_api=True, devices=devices)  # as one from outside
+        dist.Backend.register_backend("gloo", _create_as_gloo, extended_api=True, devices=devices)  # registered like a third-party backend
     elif TORCH_2:
         _replace_gloo_in_helper(dist.distributed_c10d)
     else:
@@ -160,7 +160,7 @@ def backend_of(group=None):
     if TORCH_2:
         found = [group._get_backend(device) for device in map(torch.device, ("cuda", "cpu")) if device in group._device_types]
     for backend in found:
-        backend = getattr(backend, "wrapped_pg", backend)  # by TORCH_DISTRIBUTED_DEBUG=DETAIL
+        backend = getattr(backend, "wrapped_pg", backend)  # the wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL
         if isinstance(backend, RondoBackend):
             return backend
     raise ValueError("rondo is no backend of that group")
@@ -171,7 +171,7 @@ class _Meeting:
     that are made again after destroy_process_group find each other in its store, each time under keys of their own."""
 
     met = None
-    process = None  # that met: a forked child meets by itself, for its parent's connection to the store is not its own
+    process = None  # the process that met: a forked child must meet itself, because it cannot use its parent's connection to the store
     times = 0
 
     @classmethod
@@ -194,7 +194,7 @@ class _Meeting:
         raise RuntimeError("rondo:// has no second rendezvous for a group; make it anew by init_process_group")
 
 
-if not hasattr(dist.Backend, "RONDO"):  # by rondo_torch_lazily
+if not hasattr(dist.Backend, "RONDO"):  # rondo_torch_lazily may have registered it
     dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
     if TORCH_2:
         dist.Backend.register_backend("rondo", _create_of, extended_api=True, devices=["cpu", "cuda"])

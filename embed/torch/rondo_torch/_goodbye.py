@@ -5,7 +5,7 @@ import functools
 import multiprocessing.util
 import os
 
-_process = None  # in which `say` is to be called
+_process = None  # the process in which `say` must be called
 
 
 def say_at_end(say):
@@ -18,7 +18,7 @@ def say_at_end(say):
         atexit.register(_say_here, say)
         os._exit = _saying_first(os._exit, say)
     _process = os.getpid()
-    # Such a child runs nothing of atexit, and forgets what its parent has registered here.
+    # A child of multiprocessing does not run atexit functions, and drops its parent's registrations here.
     multiprocessing.util.Finalize(None, _say_here, (say,), exitpriority=0)
 
 

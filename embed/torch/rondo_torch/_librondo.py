@@ -11,7 +11,7 @@ import os
 import re
 
 NAME = "librondo.so.0"
-# What it needs, by Debian 12's names.
+# The packages that it needs, by Debian 12's names.
 PACKAGES = "libfmt9 libhwy1 libisal2 libssl3"
 
 
@@ -61,7 +61,7 @@ def load(path, functions=()):
         raise ImportError(f"{path} is missing: pip install puts it there")
     try:
         library = ctypes.CDLL(NAME, mode=os.RTLD_NOLOAD)
-    except OSError:  # none is loaded
+    except OSError:  # no librondo is loaded
         library = _open(path)
     else:
         _check_version(library, path)

@@ -37,7 +37,7 @@ def load():
     library = Path(__file__).with_name(_librondo.NAME)
     if not library.exists():
         raise ImportError(f"{library}, which belongs beside rondo_torch, is missing: {AGAIN}")
-    _librondo.load(library)  # one copy for all of the process, before the compiled part wants it
+    _librondo.load(library)  # before the compiled part needs it, so that the process has one copy
     try:
         return importlib.import_module("._backend", __package__)
     except ImportError as error:

@@ -180,7 +180,7 @@ def two_die_together(stage):
     for rank in ranks:
         rank.awaits("works")
     victims = stage.dice.sample(ranks, 2)
-    victims[0].stop()  # so that neither tells of the other's end
+    victims[0].stop()  # so that neither reports the other's end
     killed = victims[1].kill()
     victims[0].kill()
     left = [rank for rank in ranks if rank not in victims]
@@ -204,7 +204,7 @@ def a_second_one_dies_while_the_others_rebuild(stage):
         stage.fire(1, "its end by SIGKILL")
     left = ranks[:2]
     stage.failed(left, "peer_lost", culprit=3, within_s=DEADLINE_S)
-    for rank in left:  # the second death may come after the rebuild; then it is told of, and nobody goes on further
+    for rank in left:  # the second death may happen after the rebuild; then it is reported, and no rank continues
         rank.awaits("clean")
     if all(rank.said("closed") for rank in left):
         stage.went_on(left)

@@ -8,7 +8,7 @@ from stage import GRACE_S, SLACK_S, Programs, case
 
 RANKS = 3
 FAULTY = 1
-# What goes wrong on its GPU, in the midst: the ranks' GPUs work on each other's memory, or bytes go by way of the host.
+# The call that fails on its GPU in the middle of an operation. shm: the GPUs access each other's memory. tcp: host staging.
 FAULT = {"shm": ("kernel:40", "a kernel"), "tcp": ("MemcpyHtoDAsync:200", "MemcpyHtoDAsync")}
 
 

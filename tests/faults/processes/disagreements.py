@@ -5,12 +5,12 @@ import time
 from stage import case
 
 SAME = "all_reduce:1000:int64:sum:0"
-# What most ranks call, what rank 1 calls, and a word of each that everybody is told.
+# The script of most ranks, that of the rank that differs, and words of both calls that every error must contain.
 KINDS = {
     "count": (f"call:{SAME}", "call:all_reduce:999:int64:sum:0", ("x 1000", "x 999")),
     "type": (f"call:{SAME}", "call:all_reduce:1000:uint64:sum:0", (" int64", " uint64")),
     "operation": (f"call:{SAME}", "call:all_reduce:1000:int64:max:0", ("sum", "max")),
-    # A root is done when its data has gone; it is told in the next call then, where others stand in this one.
+    # A root has finished when its data was sent. Then it gets the error in its next call, the others in this call.
     "root": ("call:broadcast:1000:int64:sum:0 barrier", "call:broadcast:1000:int64:sum:1 barrier", ("broadcast",)),
     "collective": (f"call:{SAME}", "call:all_gather:1000:int64:sum:0", ("all_reduce", "all_gather")),
     "order": (f"call:{SAME} barrier", f"barrier call:{SAME}", ("all_reduce", "barrier")),
@@ -19,7 +19,7 @@ KINDS = {
 
 def disagree(stage, kind):
     usual, other, words = KINDS[kind]
-    for one in (0, 1):  # who is alone with it
+    for one in (0, 1):  # the rank that differs
         scripts = [f"connect sums:2 hold:on{one} {other if rank == one else usual}" for rank in range(3)]
         ranks = stage.job(*scripts, url=f"file://{stage.folder}/store{one}", deadline=20)
         for rank in ranks:

@@ -8,7 +8,7 @@ from commands import free_port
 from stage import case
 
 GO_ON = "recover rebuild sums:4 close"
-ABORT_MS = 1000  # an Abort takes less
+ABORT_MS = 1000  # the longest time that an Abort may take
 DEADLINE_S = 10
 
 
@@ -143,7 +143,7 @@ def a_child_that_is_another_program_keeps_nothing_open(stage):
     stage.fire(1, "its child lives on")
     stage.went_on(left)
     stage.clean(left)
-    for rank in ranks:  # the children would go in their own time
+    for rank in ranks:  # without this the children would live for some time
         os.kill(rank.said("spawned")["child"], signal.SIGKILL)
 
 

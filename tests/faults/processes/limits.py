@@ -6,10 +6,10 @@ import time
 from stage import GRACE_S, ROOT, SLACK_S, Programs, case
 
 FORBID = str(ROOT / "tests/support/forbid")
-CPU_S = 3.0  # from the limit to the end: whoever polls what cannot be had takes all of the time that is waited
+CPU_S = 3.0  # the most CPU time after the limit was set; a busy loop would use the whole wait
 WAIT_S = 4  # the timeout and the deadline in these cases
-NOBODY = 54321  # and those behind it: users of whom nothing else runs, one for each process
-# What the others may be told, by where the starved one was: it never came, it went, it said why.
+NOBODY = 54321  # the first of some user ids without other processes, one for each rank
+# Error codes that the other ranks may get: the limited rank never joined, it left, or it reported the reason.
 TOLD = ("rendezvous_timeout", "resource", "peer_lost", "peer_aborted", "unreachable", "closed", "store_lost")
 
 
@@ -19,7 +19,7 @@ def starve(stage, before_connect, numbers):
     jobs = {}
     for more in numbers:
         limited = f"limit:nofile:{more} connect" if before_connect else f"connect limit:nofile:{more}"
-        # Rank 0 comes when there are no more, and not with a connection that was made before.
+        # Rank 0 connects only after the limit is set, so no earlier connection exists.
         other = "connect" if before_connect else f"connect hold:limited{more}"
         jobs[more] = stage.job(f"{other} sums:3:1000 close", f"{limited} sums:3:1000 close limit:off",
                                url=f"file://{stage.folder}/store{more}", timeout=WAIT_S, deadline=WAIT_S)

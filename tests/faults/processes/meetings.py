@@ -77,7 +77,7 @@ def a_crashed_rank_comes_back_into_a_new_generation_only(stage):
     stage.fire(1, "its claim of the old generation")
     back.awaits("clean")
     for rank in left:
-        rank.awaits("held", name="again")  # what they had of the old generation is gone, and the store with it
+        rank.awaits("held", name="again")  # they have freed everything of the old generation, also its store
     again = stage.rank(1, 3, "connect:1 sums:5 close")
     stage.release("again")
     for rank in (*left, again):
@@ -146,7 +146,7 @@ def the_interface_or_address_is_not_of_this_machine(stage):
     for options, what in (({"interface": "nosuch0", "address": ""}, "nosuch0"), ({"address": "192.0.2.1"}, "192.0.2.1")):
         ranks = [stage.rank(rank, 2, "connect sums:1", timeout=3, **options) for rank in range(2)]
         stage.failed(ranks, ("unreachable", "invalid_argument"), since_ns=time.monotonic_ns(), within_s=3, says=(what,),
-                     alike=False)  # both lack it
+                     alike=False)  # both ranks lack it
         stage.fire(1, "refused")
         stage.clean(ranks)
     stage.new_job(2)

@@ -25,9 +25,9 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 # pylint: disable=wrong-import-position
 from commands import Failed, Running, process_alive  # noqa: E402
 
-PATIENCE_S = 120  # for one thing that must happen; a hang fails the case then
-SLACK_S = 1.0  # beyond a deadline: FAULTS
-GRACE_S = float(os.environ.get("RONDO_TEST_GRACE", "0"))  # more of it, under sanitizers
+PATIENCE_S = 120  # the longest wait for one event; a hang fails the case then
+SLACK_S = 1.0  # allowed beyond a deadline, as faults.py requires
+GRACE_S = float(os.environ.get("RONDO_TEST_GRACE", "0"))  # additional time, for sanitizers
 HOST = socket.gethostname()
 
 
@@ -95,7 +95,7 @@ class Rank:
         try:
             return dict(zip(("step", "inside", "calls", "combines", "fired"),
                             struct.unpack("=5Q", pathlib.Path(self.witness_path).read_bytes()[:40])))
-        except (FileNotFoundError, struct.error):  # not there yet
+        except (FileNotFoundError, struct.error):  # the file does not exist yet
             return dict.fromkeys(("step", "inside", "calls", "combines", "fired"), 0)
 
     def awaits_inside(self, step, at_least_s=0.05):
@@ -236,7 +236,7 @@ class Stage:
         self.expect(not inside or any(error["collective"] for error in errors), "nobody says in which operation")
         sequences = [error["sequence"] for error in errors if "sequence" in error]
         if alike and sequences and max(sequences) - min(sequences) > 1:
-            raise Failed(f"they fail in operations {sequences}")  # a rank may be done with one that others are in
+            raise Failed(f"they fail in operations {sequences}")  # a rank may have finished an operation that others have not
         if since_ns is not None:
             took_ms = max((error["ns"] - since_ns) / 1e6 for error in errors)
             if within_s is not None and took_ms > (within_s + SLACK_S + GRACE_S) * 1e3:
@@ -321,7 +321,7 @@ class Stage:
                 if running.process.poll() is None:
                     running.signal(signal.SIGTERM)
                 running.end()
-            deadline = time.monotonic() + 5  # who was just killed may need a moment
+            deadline = time.monotonic() + 5  # a killed process may need a moment
             while (left := self.leftovers()) and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.expect(not left, f"left over: {left}")
@@ -348,7 +348,7 @@ class Stage:
         for running in [rank.running for rank in self.ranks] + self.others:
             for reader, stream in zip(running.readers, (running.process.stdout, running.process.stderr)):
                 reader.join(5)
-                if not reader.is_alive():  # whoever holds the other end has gone
+                if not reader.is_alive():  # no process has the other end any more
                     stream.close()
         for mount in reversed(self.mounts):
             mount()

@@ -8,7 +8,7 @@ import time
 from commands import Failed
 from stage import Programs, case
 
-SUM_S = 1.5  # a sum may have begun that long before somebody was stopped in it, on a busy machine
+SUM_S = 1.5  # on a busy machine a sum may have begun so many seconds before a rank was stopped in it
 
 
 def records_of(stage, ranks):
@@ -70,7 +70,7 @@ def stopped_for_longer_than_the_deadline(stage, deadline_s=2):
     errors = stage.failed(left, "timeout", culprit=2, since_ns=stopped, within_s=deadline_s, inside=True)
     for error in errors:
         stage.expect((error["ns"] - stopped) / 1e9 >= deadline_s - SUM_S, "told before the deadline")
-        # One that had no connection with it when it stopped has none now, for the system alone takes it.
+        # A rank without a connection to the stopped rank cannot make one now: only the kernel accepts it.
         stage.expect(re.search(r"rank 2 \([^()]*(connected and silent for|not connected: .*it has taken the connection, and not answered)",
                                error["text"]), f"not said how it stands: {error['text']}")
     for rank in left:

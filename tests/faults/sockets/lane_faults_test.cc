@@ -141,7 +141,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   std::vector<ToxicHandle> holes;
   for (const auto& [from, to] : {std::pair<Rank, Rank>{0, 1}, {1, 0}}) {
     holes.push_back(job.Add({.stream = LaneStream(from, to), .from_byte = 1000}, Timeout{}));
-    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});  // after the first message
+    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});  // from the first control frame on
   }
   const auto before = std::chrono::steady_clock::now();
   const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, 2000, 400ms); });

@@ -12,8 +12,8 @@ import struct
 import time
 from dataclasses import dataclass
 
-PORTION = 64  # events taken at once, so that beginnings stay punctual
-LORIS_S = 8  # for a whole hello: longer than anybody waits for one
+PORTION = 64  # events handled at once; few, so that new connections begin on time
+LORIS_S = 8  # time to send a whole hello: longer than a rank waits for one
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Kind:
 
     name: str
     steps: tuple
-    unanswered: bool = True  # nothing may ever be said to it
-    member: bool = False  # what it says first is right, so the store takes it for a client
+    unanswered: bool = True  # the job must never send anything to it
+    member: bool = False  # its first bytes are right, so the store treats it as a client
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def kinds_for(port, dice):
     yield Kind("says half of the right hello and resets", (("say", hello[:half]), ("reset",)))
     yield Kind("says half of the right hello and is silent", (("say", hello[:half]), ("stay",)))
     yield Kind("HTTP", (("say", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("stay",)))
-    # It hears TLS's own word for "not here", and that alone.
+    # It gets TLS's own alert and nothing else.
     yield Kind("TLS", (("say", client_hello_of_tls()), ("stay",)), unanswered=False)
     yield Kind("random bytes", (("say", dice.randbytes(dice.randrange(1, 2000))), ("stay",)))
     for name, words in port.right.items():
@@ -127,10 +127,10 @@ class Crowd:
         self.poll = select.epoll()
         self.timers = []  # (when, tie, descriptor, foreign client)
         self.tie = 0
-        self.connected = collections.Counter()  # by port's name
-        self.kinds = collections.Counter()  # by kind's name: how many were connected
-        self.members = 0  # of them, those that the store takes for clients
-        self.answered = []  # foreign clients that were told something, and must not be
+        self.connected = collections.Counter()  # by port name
+        self.kinds = collections.Counter()  # number of connections, by kind name
+        self.members = 0  # those that the store treats as clients
+        self.answered = []  # foreign clients that got an answer although they must not
 
     def throw(self, callers, rate):
         """Begins one connection after the other, `rate` a second; `callers` are (port, kind)."""
@@ -161,7 +161,7 @@ class Crowd:
             sock.connect((port.host, port.number))
         foreign_client = ForeignClient(kind, port, sock)
         self.open[sock.fileno()] = foreign_client
-        self.poll.register(sock.fileno(), select.EPOLLOUT)  # connected, or refused
+        self.poll.register(sock.fileno(), select.EPOLLOUT)  # signalled when the connection is made or refused
 
     def _serve(self, seconds):
         now = time.monotonic()
@@ -192,7 +192,7 @@ class Crowd:
         try:
             for step in foreign_client.steps:
                 if step[0] == "say":
-                    sock.send(step[1])  # little enough for the socket's buffer
+                    sock.send(step[1])  # fits into the socket's buffer
                 elif step[0] == "pause":
                     self.tie += 1
                     heapq.heappush(self.timers, (time.monotonic() + step[1], self.tie, sock.fileno(), foreign_client))
@@ -207,7 +207,7 @@ class Crowd:
                 elif step[0] == "stay":
                     return
         except OSError:
-            pass  # it was thrown out
+            pass  # the job closed the connection
         self._close(foreign_client)
 
     def _listen(self, foreign_client):
