@@ -619,8 +619,8 @@ RONDO_API void rondo_fusion_free(rondo_fusion* fusion);
  * A send ends when its buffer may be used again; a large send ends only when the message was received. Of the options
  * only timeout_ms has an effect. A receive's `count` is the capacity of its buffer. A longer message or one of another
  * dtype gives RONDO_MISMATCH and is lost; a shorter one leaves the rest of the buffer unchanged. A send or receive that
- * no rank answers in time fails alone; the communicator stays usable. Tags are 0 to 2^31 - 1. Messages of one sender
- * and tag arrive in the order in which they were sent. */
+ * no rank answers in time fails alone; the communicator stays usable. A timeout in the middle of a transfer fails the
+ * communicator. Tags are 0 to 2^31 - 1. Messages of one sender and tag arrive in the order in which they were sent. */
 
 RONDO_API rondo_code rondo_send(rondo_comm* comm, const void* buffer, uint64_t count, rondo_dtype dtype, int32_t to,
                                 int32_t tag, const rondo_options* options, rondo_error** error);

@@ -362,8 +362,8 @@ class Chaos {
       };
       if (!explained.harm) return said("no fault did harm, but it failed");
       const Rank culprit = error.culprit();
-      // A rank that gave up had a reason, which is judged for that rank. Other ranks may be notified of it, may wait
-      // for that rank until their timeout (in a group that it never made), or may find that it has left.
+      // A rank that gave up had a reason, which is judged for that rank. Other ranks may be notified of it. They
+      // may also wait for that rank until their timeout (in a group that it never made), or find that it has left.
       const bool gave_up = culprit >= 0 && Life(culprit).failure();  // it may have died since
       if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that gave nothing up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||

@@ -8,8 +8,8 @@
 // These properties must hold in every scenario; the outcome describes the first violation.
 // Safety:
 // - a success has the right values, to the bit;
-// - an error has a code that the faults that fired explain, and names a rank that was at fault, or a rank that was
-//   waited for and has failed itself;
+// - the faults that fired explain the code of every error;
+// - an error names a rank that was at fault, or a rank that was waited for and has failed itself;
 // - if no harmful fault fired, there is no error;
 // - later calls return the first cause;
 // - no rank waits longer than its deadline plus one second;

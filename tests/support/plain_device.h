@@ -151,8 +151,8 @@ class PlainDevice final : public Device {
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
   // Stops the progress of all copies.
   void HoldCopies(bool held) { held_ = held; }
-  // A call that checks an operation returns only when the operation's stream continues, as if a driver waited for
-  // streams, and all other calls wait meanwhile.
+  // Simulates a driver that waits for streams: a call that checks an operation returns only when the operation's stream
+  // continues, and all other calls wait meanwhile.
   void HoldUpCalls(bool held_up) { held_up_ = held_up; }
   // Whether the device reaches other ranks' memory and exports its own.
   void SetPeers(bool has_peers) { has_peers_ = has_peers; }

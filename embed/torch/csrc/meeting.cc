@@ -42,7 +42,7 @@ std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout
                  const Making& making) {
   const auto until = Clock::now() + timeout;
   const std::string name = MadeUp();
-  std::map<int, std::string> missing;  // and the call of each rank that was answered last
+  std::map<int, std::string> missing;  // ranks without a confirmation, each with its last answered call
   for (int rank = 1; rank < size; ++rank) missing[rank];
   while (true) {
     making.Check();
