@@ -242,6 +242,7 @@ int32_t rondo_comm_local_rank(const rondo_comm* comm) {
 }
 
 rondo_code rondo_comm_describe(const rondo_comm* comm, rondo_bytes* text, rondo_error** error) {
+  if (text != nullptr) *text = {};
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(comm, "comm"));
     RONDO_TRY(NotNull(text, "text"));
@@ -250,6 +251,7 @@ rondo_code rondo_comm_describe(const rondo_comm* comm, rondo_bytes* text, rondo_
 }
 
 rondo_code rondo_comm_records(const rondo_comm* comm, const char* reason, rondo_bytes* json, rondo_error** error) {
+  if (json != nullptr) *json = {};
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(comm, "comm"));
     RONDO_TRY(NotNull(json, "json"));

@@ -316,7 +316,7 @@ Result<std::int64_t> FileStore::Add(std::string_view key, std::int64_t delta, Ti
 
 Result<CompareSetResult> FileStore::CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                                std::string_view desired, TimePoint deadline) {
-  RONDO_TRY(CheckEntry(key, desired));
+  RONDO_TRY(CheckCompareSet(key, expected, desired));
   return WithState(Access::kWrite, deadline, [&]() -> Result<CompareSetResult> {
     const KeyValue entry{std::string(key), std::string(desired)};
     const StoreState::Value old = state_.Get(std::span(&entry.key, 1)).front();

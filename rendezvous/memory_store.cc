@@ -58,7 +58,7 @@ Result<std::int64_t> MemoryStore::Add(std::string_view key, std::int64_t delta, 
 
 Result<CompareSetResult> MemoryStore::CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                                  std::string_view desired, TimePoint) {
-  RONDO_TRY(CheckEntry(key, desired));
+  RONDO_TRY(CheckCompareSet(key, expected, desired));
   const std::lock_guard lock(mutex_);
   auto result = state_.CompareSet(key, expected, desired);
   WakeFinished();

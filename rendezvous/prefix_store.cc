@@ -42,7 +42,7 @@ Result<std::int64_t> PrefixStore::Add(std::string_view key, std::int64_t delta, 
 
 Result<CompareSetResult> PrefixStore::CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                                  std::string_view desired, TimePoint deadline) {
-  RONDO_TRY(CheckEntry(key, desired));
+  RONDO_TRY(CheckCompareSet(key, expected, desired));
   return inner_.CompareSet(Full(key), expected, desired, deadline);
 }
 

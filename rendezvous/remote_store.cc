@@ -60,8 +60,7 @@ Result<std::int64_t> RemoteStore::Add(std::string_view key, std::int64_t delta, 
 
 Result<CompareSetResult> RemoteStore::CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                                  std::string_view desired, TimePoint deadline) {
-  RONDO_TRY(CheckEntry(key, desired));
-  RONDO_TRY(CheckEntry(key, expected.value_or("")));
+  RONDO_TRY(CheckCompareSet(key, expected, desired));
   RONDO_ASSIGN(const std::string payload,
                Ask([&](std::uint64_t id) { return store_protocol::EncodeCompareSet(id, key, expected, desired); },
                    deadline, {.verb = "CompareSet", .first_key = key, .keys = 1}));

@@ -83,6 +83,11 @@ Status CheckEntry(std::string_view key, std::string_view value) {
   return {};
 }
 
+Status CheckCompareSet(std::string_view key, std::optional<std::string_view> expected, std::string_view desired) {
+  RONDO_TRY(CheckEntry(key, desired));
+  return CheckEntry(key, expected.value_or(""));
+}
+
 Status CheckEntries(std::span<const KeyValue> entries) {
   RONDO_TRY(CheckBatch(entries.size()));
   std::size_t bytes = 0;

@@ -18,6 +18,7 @@ namespace rondo {
 Status CheckKey(std::string_view key);
 Status CheckKeys(std::span<const std::string> keys);
 Status CheckEntry(std::string_view key, std::string_view value);
+Status CheckCompareSet(std::string_view key, std::optional<std::string_view> expected, std::string_view desired);
 Status CheckEntries(std::span<const KeyValue> entries);
 // As CheckKeys; also checks that the cancel key is empty or allowed.
 Status CheckWait(std::span<const std::string> keys, std::string_view cancel_key);

@@ -30,7 +30,8 @@ void TakeAnswer(pmix::StatusCode status, pmix::Value* value, void* context) {
   const std::lock_guard lock(answer.mutex);
   answer.here = true;
   answer.status = status;
-  if (status == pmix::kSuccess && value != nullptr && value->type == pmix::kStringType) {
+  if (status == pmix::kSuccess && value != nullptr && value->type == pmix::kStringType &&
+      value->data.string != nullptr) {
     answer.text = value->data.string;
   }
   answer.came.notify_all();

@@ -156,6 +156,12 @@ static void wrong_arguments(int rank, int world, const char* url) {
   connect.transport = "pigeon";
   FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "pigeon");
   CHECK(comm == NULL);
+  rondo_bytes text = {&text, 1};
+  FAILS(rondo_comm_describe(NULL, &text, &error), RONDO_INVALID_ARGUMENT, "comm");
+  CHECK(text.data == NULL && text.size == 0);
+  text = (rondo_bytes){&text, 1};
+  FAILS(rondo_comm_records(NULL, "test", &text, &error), RONDO_INVALID_ARGUMENT, "comm");
+  CHECK(text.data == NULL && text.size == 0);
   rondo_connect_options_init(&connect);
   connect.rendezvous = "carrier://";
   FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "carrier");

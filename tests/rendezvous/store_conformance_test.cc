@@ -93,6 +93,10 @@ TEST_CASE("Keys and values up to their limits pass, one byte more is an argument
     CHECK(store->Get("", Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(store->Add("", 1, Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(store->CompareSet("", std::nullopt, "", Soon()).error().code() == ErrorCode::kInvalidArgument);
+    const auto expected_error = store->CompareSet("the_key", large + "v", "", Soon());
+    REQUIRE(!expected_error);
+    CHECK(expected_error.error().code() == ErrorCode::kInvalidArgument);
+    CHECK(expected_error.error().message().find("'the_key'") != std::string::npos);
     CHECK(store->DeleteMany(Keys{"a", ""}, Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(store->GetMany(Keys(kMaxBatch + 1, "k"), Soon()).error().code() == ErrorCode::kInvalidArgument);
     CHECK(Get(*store, long_key) == large);  // the refused calls changed nothing

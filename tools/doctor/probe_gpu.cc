@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -46,7 +47,10 @@ Result<GpuSurvey> Parsed(const std::string& text) {
   if (!(lines >> word >> std::ws)) return Fail(ErrorCode::kDevice, "NVIDIA's driver ended the process that asked it");
   std::getline(lines, rest);
   if (word == "error") return Fail(ErrorCode::kUnsupported, "{}", rest);
-  GpuSurvey survey{.driver_version = std::stoi(rest), .gpus = {}};
+  GpuSurvey survey;
+  const auto [end, wrong] = std::from_chars(rest.data(), rest.data() + rest.size(), survey.driver_version);
+  if (wrong != std::errc() || end != rest.data() + rest.size())
+    return Fail(ErrorCode::kDevice, "the process that asked NVIDIA's driver answered '{} {}'", word, rest);
   SurveyedGpu gpu;
   int access = 0, mps = 0;
   while (lines >> gpu.pci_address >> access >> mps >> std::ws && std::getline(lines, gpu.name)) {
