@@ -4,12 +4,12 @@
 
 namespace rondo {
 
-// Where the ranks run that the running operation waits for, as far as they have said. A rank that shares this rank's
-// core can go on only if this rank gives the core away; for all others it is enough to look again.
+// On which cores the ranks run that the running operation waits for, as far as these ranks have published it. A rank on
+// this rank's core can make progress only if this rank yields the core. For ranks on other cores polling is enough.
 enum class AwaitedRanks : std::uint8_t {
   kUnknown,
-  kOnThisCore,    // one of them at least shares the caller's core
-  kOnOtherCores,  // all of them
+  kOnThisCore,    // at least one of them runs on the caller's core
+  kOnOtherCores,  // all of them run on other cores
 };
 
 }  // namespace rondo

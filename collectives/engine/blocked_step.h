@@ -1,4 +1,4 @@
-// Where a step that cannot go on has stopped, for decisions about its peer and for error messages.
+// How far a blocked step has come. Used to decide about its peer and for error messages.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 namespace rondo {
 
 struct BlockedStep {
-  Rank peer = kNoRank;  // the step waits for it
+  Rank peer = kNoRank;  // the rank that the step waits for
   std::uint32_t step = 0;
   bool sending = false;
-  bool started = false;  // the transfer's first frame has been seen (or written)
+  bool started = false;  // a frame of the transfer has begun to arrive or has been written
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_due = 0;
   std::uint32_t rail = 0;

@@ -1,16 +1,19 @@
-// Memory of devices (GPUs) as collectives see it: addresses that no processor may touch, copies between them and pinned
-// memory of the host, and streams of the device's own work, among which an operation takes its place. Implemented in
-// cuda/, and by the tests in plain memory.
+// The interface to devices (GPUs). It covers device memory, which the CPU must not touch; copies between device memory
+// and pinned host memory; and streams, in which an operation has its place among the user's work. cuda/ implements the
+// interface; the tests implement it in plain memory.
 //
-// How an operation takes its place on a stream:
+// How an operation is ordered on a stream:
 //
-//   issuer    Enter(stream, 7, ...)  everything on the stream so far comes before operation 7,
-//                                    and what is put there from now on waits until 7 has left, if it is to wait
-//   owner     HasArrived(7)          the stream has come so far: the operation may read and write its memory
-//             Copy(...), Copied()    copies and their ends
-//             Leave(7)               what waits on the stream goes on
+//   issuer    Enter(stream, 7, ...)  operation 7 begins after all work that is on the stream now;
+//                                    if `waits`, work that is added later begins after Leave(7)
+//   owner     HasArrived(7)          true if that earlier work is done: the operation may read and write its memory
+//             Copy(...), Copied()    begin copies and count those that have ended
+//             Leave(7)               the stream's later work may begin
 //
-// Nothing else waits for anything: not the device, nor the caller, nor other streams.
+// Nothing else waits: neither the device, nor the caller, nor other streams.
+//
+// Roles in thread rules: the issuer is the thread that issues operations; the owner is the thread that makes progress
+// (it holds the progress lock).
 #pragma once
 
 #include <array>
@@ -36,33 +39,36 @@ namespace rondo {
 
 enum class CopyDirection : std::uint8_t { kToHost, kToDevice };
 
-// Rows of bytes, the same distance apart at each end.
+// A copy of `rows` rows of `row_bytes` bytes each. On each side the rows have a fixed distance, the pitch.
 struct DeviceCopy {
   std::byte* host = nullptr;  // pinned
   std::byte* device = nullptr;
   std::size_t row_bytes = 0;
   std::size_t rows = 1;
-  std::size_t host_pitch = 0;  // from row to row; of one row nothing
+  std::size_t host_pitch = 0;  // bytes from one row to the next; ignored if there is one row
   std::size_t device_pitch = 0;
 };
 
-// A fold of vectors of several ranks, element by element from the left: destination = (operand 0 op operand 1) op ...,
-// to the bits of collectives/kernels/reduce.h.
+// An ordered (left-fold) reduction of the vectors of several ranks, element by element:
+// destination = (operand 0 op operand 1) op ... The result is bitwise equal to that of collectives/kernels/reduce.h.
 struct DeviceFold {
   static constexpr std::size_t kMostOperands = 16;
-  std::byte* destination = nullptr;  // may be exactly one of the operands
+  std::byte* destination = nullptr;  // may equal one of the operands; must not overlap one in part
   std::array<const std::byte*, kMostOperands> operands{};
-  std::array<double, kMostOperands> scales{};  // of kPremulSum
-  std::size_t count = 0;                       // of operands, at least 1
+  std::array<double, kMostOperands> scales{};  // factors of kPremulSum, by operand
+  std::size_t count = 0;                       // number of operands, at least 1
   std::uint64_t elements = 0;
   DataType type = DataType::kUint8;
-  ReduceOp op = ReduceOp::kSum;  // not a user's; of kAvg its sum where `divisor` is 0
-  int divisor = 0;               // of kAvg: what the fold is divided by
+  ReduceOp op = ReduceOp::kSum;  // never a user-defined operation; kAvg with `divisor` 0 computes the sum
+  int divisor = 0;               // for kAvg: the sum is divided by it
 };
 
-// An operation as the ranks' devices do it by themselves, in a graph: all meet, each folds, all meet again if anybody
-// folds for others, each copies, and all meet once more, so that memory is its user's again. A meeting ends when the
-// graphs of all ranks have come to it.
+// An operation that the devices of the ranks run without their hosts, as part of a graph:
+//   1. All ranks pass a barrier. A barrier ends when the graphs of all ranks have reached it.
+//   2. Each rank runs its `folds`.
+//   3. If `meets_between`, because some rank folds for other ranks, all ranks pass a barrier.
+//   4. Each rank runs its `copies`.
+//   5. All ranks pass a barrier. Then the memory belongs to its user again.
 struct DeviceProgram {
   struct Copy {
     std::byte* destination = nullptr;
@@ -71,142 +77,154 @@ struct DeviceProgram {
   };
   Sequence operation = 0;
   Rank rank = 0;
-  Duration timeout{};              // of each meeting
-  std::vector<std::byte*> places;  // by rank: where it is met (DevicePeers::MeetingPlace), as this device reaches it
+  Duration timeout{};              // limit for each barrier
+  std::vector<std::byte*> places;  // by rank: this device's address of its barrier state (DevicePeers::MeetingPlace)
   std::vector<DeviceFold> folds;
   bool meets_between = false;
   std::vector<Copy> copies;
-  std::string declined;  // why nothing of this can be, on no rank; "": it can
+  std::string declined;  // why no rank can run this program; "": all can
 };
 
-// Why operations in graphs have come to an end. Where it names nobody some rank's host has ended them, and says why.
+// Why operations in graphs have failed. If it names no rank, the process of some rank has ended them, and that process
+// reports the reason.
 struct GraphTrouble {
   struct Stray {
     Rank rank = kNoRank;
-    Sequence operation = 0;  // 0: another rank has found it, and knows
+    Sequence operation = 0;  // the operation that `rank` is in; 0: another rank has found the mismatch and knows it
   };
-  Sequence operation = 0;      // in which it was found
-  std::vector<Rank> missing;   // that did not come within the timeout
-  std::vector<Stray> strayed;  // that came in another operation
+  Sequence operation = 0;      // the operation in which the failure was found
+  std::vector<Rank> missing;   // ranks that did not reach the barrier within the timeout
+  std::vector<Stray> strayed;  // ranks that reached the barrier in another operation
 };
 
-// Work of a device on its own memory and on that of other ranks of the host, which it reaches where it lies. Thread
-// rule: the owner, as of the queue that it belongs to.
+// Lets a device work on its own memory and, without a copy, on the device memory of other ranks of the host. Thread
+// rule: the owner, as for the queue that it belongs to.
 class DevicePeers {
  public:
   virtual ~DevicePeers() = default;
 
-  // Where memory lies, as another rank's Find understands it.
+  // A memory handle: Show exports memory as such a handle, and another rank opens the handle with Find.
   static constexpr std::size_t kPlaceBytes = 128;
   using Place = std::array<std::byte, kPlaceBytes>;
-  // So many bytes of it; null: none. kUnsupported: it cannot be shown, with the reason; so where it is not all of one
-  // allocation.
+  // Exports `bytes` bytes at `memory`. If `memory` is null, the handle names no memory. kUnsupported, with the reason:
+  // the memory cannot be exported, for example because it spans more than one allocation.
   virtual Result<Place> Show(const std::byte* memory, std::uint64_t bytes) = 0;
-  // The address at which this device reaches that memory of another rank. It holds until that rank shows other memory
-  // in its place, or this object ends. kUnsupported: the memory cannot be reached from here, with the reason. The same
-  // where reaching it needs an idle device and `may_wait` is false: try again after the queue's next Rest.
+  // Returns the address at which this device reaches another rank's exported memory. The address is valid until that
+  // rank exports other memory in its place, or until this object ends. kUnsupported, with the reason: this device
+  // cannot reach the memory, or opening it needs an idle device and `may_wait` is false. In the second case the caller
+  // may try again after the queue's next Rest.
   virtual Result<std::byte*> Find(const Place& place, bool may_wait) = 0;
 
-  // What is told to other ranks of a device that serves its processes by turns, one at a time; where it serves them
-  // side by side, all zeros. Work of two ranks on one such device takes turns unless they are one process.
+  // Identifies a device that time-slices: it runs the work of one process at a time. `device` is all zeros if the
+  // device runs several processes side by side. Ranks exchange this value. Two ranks on one time-sliced device share
+  // its time unless they are in one process.
   struct Server {
     std::array<std::byte, 16> device{};
     std::array<std::uint64_t, 2> process{};
   };
   virtual Server server() const = 0;
 
-  // Where other ranks' devices meet this rank's, to be shown to them; the same at every call. The issuer's; made with
-  // the first.
+  // The memory through which the ranks' devices pass barriers (DeviceProgram), to be exported to the other ranks. Every
+  // call returns the same address; the first call allocates it. Called by the issuer.
   virtual Result<const std::byte*> MeetingPlace() = 0;
 
-  // What is begun takes effect in order. Memory is lent until it has ended.
+  // Fold and CopyWithin begin work. Work takes effect in the order in which it was begun. Its memory is lent until the
+  // work has ended.
   virtual Status Fold(const DeviceFold& fold) = 0;
   virtual Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) = 0;
-  // How many of these have been begun, and how many have ended, since there is this.
+  // How many of these calls have begun work since construction, and how many of those have ended.
   virtual std::uint64_t begun() const = 0;
   virtual Result<std::uint64_t> Ended() = 0;
-  // Returns once none touches any memory any more. Bounded time.
+  // Returns when no begun work touches memory any more. Bounded time.
   virtual void Drain() noexcept = 0;
 };
 
+// Whether the work of two ranks shares the time of one time-sliced device.
 inline bool TakeTurns(const DevicePeers::Server& one, const DevicePeers::Server& other) {
   return one.device != decltype(one.device){} && one.device == other.device && one.process != other.process;
 }
 
-// Memory of the host that a device reaches, until this ends.
+// Host memory that a device can access until this object ends.
 class PinnedMemory {
  public:
   virtual ~PinnedMemory() = default;
 };
 
-// An allocation of a device as adapters are told of it.
+// A device allocation in the form in which network adapters register it.
 struct ExportedMemory {
-  DeviceMemory memory;         // all of it
-  Fd dma_buf;                  // the descriptor in `memory`, where there is one
-  std::uint64_t identity = 0;  // of no other allocation of this process, ever
+  DeviceMemory memory;         // the whole allocation
+  Fd dma_buf;                  // owns the descriptor in `memory`, if there is one
+  std::uint64_t identity = 0;  // unique among all allocations of this process, past ones included
 };
 
-// One communicator's way to one device. IsCaptured, Enter, Check, Pin, Export and IdentityOf are the issuer's,
-// everything else is the owner's; what was issued by the one is seen by the other when the operation is.
+// One communicator's access to one device. Thread rule: the issuer calls IsCaptured, Enter, Check, Pin, Export and
+// IdentityOf; the owner calls everything else, unless a comment below says otherwise. When the owner sees an operation,
+// it also sees what the issuer has done for that operation.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
 
   virtual std::string_view name() const = 0;  // "GPU 0 (NVIDIA H200)"
 
-  // kInvalidArgument: these bytes, which the call names `what`, are not memory of this device; says whose they are.
+  // kInvalidArgument: the bytes are not memory of this device. The message calls them `what` and says whose they are.
   virtual Status Check(const void* memory, std::size_t bytes, std::string_view what) const = 0;
-  // Whole pages. It may take until the device has nothing to do: not between Enter and Leave of an operation that
-  // nobody else drives. kResource, kOutOfMemory.
+  // Pins `memory`, which must be whole pages. The call may block until the device is idle. So it must not be made
+  // between Enter and Leave of an operation that no other thread advances. kResource, kOutOfMemory.
   virtual Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) = 0;
-  // The allocation in which `memory` lies, made ready to be sent from where it lies. kUnsupported: it cannot be.
+  // Exports the allocation that contains `memory`, so that an adapter can send from it without a copy. kUnsupported:
+  // that is not possible.
   virtual Result<ExportedMemory> Export(const std::byte* memory) = 0;
-  // Of the allocation that lies there now; 0: none does.
+  // The identity of the allocation that contains `memory` now; 0 if there is none.
   virtual std::uint64_t IdentityOf(const std::byte* memory) const = 0;
-  // Whether what is put on the stream becomes part of a graph.
+  // Whether the stream is being captured into a graph.
   virtual Result<bool> IsCaptured(DeviceStream stream) const = 0;
-  // An error leaves the stream as it was. REQUIRES: the stream is not captured, sequences grow, and at most as many as
-  // were told to Open have not left.
+  // Orders operation `sequence` behind the work that is on the stream now. If `waits`, later work of the stream waits
+  // until the operation has left. After an error the stream is unchanged. REQUIRES: the stream is not captured;
+  // sequences grow; at most `most_operations` (Device::Open) operations have entered and not left.
   virtual Status Enter(DeviceStream stream, Sequence sequence, bool waits) = 0;
 
+  // Whether the work before operation `sequence` on its stream is done.
   virtual Result<bool> HasArrived(Sequence sequence) = 0;
-  // Those of one direction end in their order. The memory is lent until then. At most kMostCopies of a direction are
-  // under way.
+  // Begins a copy. Copies of one direction end in the order in which they began. The memory is lent until the copy has
+  // ended. REQUIRES: fewer than kMostCopies copies of this direction are under way.
   static constexpr std::size_t kMostCopies = 8;
   virtual Status Copy(CopyDirection direction, const DeviceCopy& copy) = 0;
-  // How many of a direction have ended, since there is this queue.
+  // How many copies of a direction have ended since this queue was made.
   virtual Result<std::uint64_t> Copied(CopyDirection direction) = 0;
-  // For this operation and all before it.
+  // Lets streams go on that wait for this operation or for an earlier one.
   virtual void Leave(Sequence sequence) noexcept = 0;
-  // Any thread. For all that have entered and all that ever will, whatever leaves later: for the error path, after
-  // Drain where that can be waited for. Calls no driver. What is asked for from now on is refused (kAborted); a call
-  // that the driver holds at this moment may touch memory until it has come back, which Drain waits for.
+  // Any thread. Releases all streams that wait now or will ever wait, whatever leaves later. For the error path: after
+  // Drain, if the caller can wait for Drain. The call does not enter the driver. Later requests are refused (kAborted).
+  // If another thread is inside a driver call now, that call may touch memory until it returns; Drain waits for it.
   virtual void LeaveForGood() noexcept = 0;
-  // Returns once no copy touches any memory any more. Bounded time.
+  // Returns when no copy touches memory any more. Bounded time.
   virtual void Drain() noexcept = 0;
 
-  // Puts an operation on a stream that is captured. The issuer's. Its memory, this queue and all that was shown or
-  // found for it are lent as long as a launch of the graph may be under way. REQUIRES: peers() is not null.
+  // Adds an operation to a stream that is being captured. Called by the issuer. As long as a launch of the graph may be
+  // under way, these are lent: the operation's memory, this queue, and all memory exported or opened for the operation.
+  // REQUIRES: peers() is not null.
   virtual Status Capture(DeviceStream stream, const DeviceProgram& program) = 0;
-  // Any thread. What has ended operations in graphs, if anything has; from then on they do nothing.
+  // Any thread. Why operations in graphs have failed, if they have. After a failure they do nothing when launched.
   virtual std::optional<GraphTrouble> TroubleOfGraphs() const = 0;
-  // Any thread. From now on operations in graphs do nothing, and those that wait no longer do.
+  // Any thread. From now on operations in graphs do nothing, and operations that wait in a barrier stop waiting.
   virtual void EndGraphs() noexcept = 0;
 
-  // What this device does on memory of ranks of its host; null: nothing, with the reason in `why`. Made with the first
-  // call, which is the issuer's: like Pin it may take until the device has nothing to do. Lives as long as the queue.
+  // The interface to the memory of other ranks of this host. Null, with the reason in `why`: this device cannot reach
+  // such memory. The issuer makes the first call, which creates the object and, like Pin, may block until the device is
+  // idle. The object lives as long as the queue.
   virtual DevicePeers* peers(std::string& why) = 0;
-  // Does what needs an idle device and was put off. The issuer calls it when no operation is between Enter and Leave.
+  // Does postponed work that needs an idle device. The issuer calls it when no operation is between Enter and Leave.
   virtual void Rest() = 0;
 };
 
-// Those that this process can reach. Thread rule: any thread.
+// The devices that this process can use. Thread rule: any thread.
 class Device {
  public:
   virtual ~Device() = default;
-  // To the device on which `memory` lies; where that is null, to the one whose the stream is; where that is the default
-  // one, to the one that the calling thread uses. kUnsupported says why there is none; kInvalidArgument: it is no
-  // memory of a device.
+  // Makes a queue to the device that holds `memory`. If `memory` is null, the device is that of `stream`. If `stream`
+  // is then the default stream, the device is the calling thread's current one. `most_operations` limits how many
+  // operations may have entered and not left. kUnsupported says why there is no device. kInvalidArgument: `memory` is
+  // not device memory.
   virtual Result<std::unique_ptr<DeviceQueue>> Open(const void* memory, DeviceStream stream,
                                                     std::size_t most_operations) = 0;
 };

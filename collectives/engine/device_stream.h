@@ -1,9 +1,9 @@
-// The name of a stream of a device.
+// The type that names a stream of a device.
 #pragma once
 
 namespace rondo {
 
-// A stream of the device's: a cudaStream_t or CUstream; null is its default stream.
+// A cudaStream_t or CUstream; null is the device's default stream.
 using DeviceStream = void*;
 
 }  // namespace rondo

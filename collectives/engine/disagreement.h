@@ -1,4 +1,4 @@
-// The errors of ranks that disagree about an operation (kMismatch), as both of them report it.
+// The errors (kMismatch) with which two ranks report that they disagree about an operation.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace rondo {
 
-// `peer` has sent a frame of another operation than `self` is in.
+// `peer` has sent a frame of an operation other than the one that `self` is in.
 Error Disagreement(Rank self, const OperationDescriptor& ours, Rank peer, const OperationDescriptor& theirs);
-// `peer` has sent a frame of a transfer of another length.
+// `peer` has sent a frame of a transfer whose length is not the one that `self` expects.
 Error AnotherLength(Rank self, const OperationDescriptor& ours, Rank peer, const FrameHeader& header,
                     std::uint64_t expected_bytes);
 

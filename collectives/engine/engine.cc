@@ -38,7 +38,8 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     const std::uint32_t lane_index = LaneOfRail(options_.rail);
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, lane_index));
     use = std::make_unique<LaneUse>(*lane, lane_index, options_.checksums);
-    // Whoever meets a peer for the first time greets it: a peer that has failed already answers with the reason.
+    // A rank sends a heartbeat when it first opens a lane to a peer. A peer that has already failed answers with the
+    // reason.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   return use.get();
@@ -99,7 +100,8 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
   queue_head_.assign(plan.queues.size(), 0);
   queues_left_ = static_cast<std::uint32_t>(plan.queues.size());
 
-  // By buffer: what to add to a position to get an address. Numbers, because that of position 0 may be nobody's memory.
+  // By buffer: what must be added to a position to get an address. The bases are integers, because the address of
+  // position 0 may be outside the buffer.
   std::array<std::uintptr_t, 3> bases{};
   if (plain_buffers_) {
     const auto base = [&](const std::byte* memory, const BlockSet& set) {
@@ -123,7 +125,7 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
       if (step.kind != StepKind::kSend)
         state.destination = Address(plan, grid, buffers, step, step.destination, state.begin);
     }
-    // A reduction on arrival has no memory of its own that the peer could write.
+    // A recv_reduce step does not use push: it has no memory into which the peer could write.
     if (state.bytes >= options_.windows_from_bytes && options_.capabilities.push && step.kind == StepKind::kRecv)
       state.placement = Placement::kPush;
   }
@@ -140,8 +142,8 @@ std::byte* Engine::Address(const Plan& plan, const BlockGrid& grid, const Operat
     return base + before * element_bytes_ + within;
   };
   switch (buffer) {
-    // The mover's interface has one pointer type for what it reads; nothing writes through an input pointer, because no
-    // step has kInput as destination (the verifier proves it).
+    // The const_cast is safe: no step has kInput as destination (the verifier proves it), so nothing writes through an
+    // input pointer.
     case BufferId::kInput: return in(const_cast<std::byte*>(buffers.input), plan.input);
     case BufferId::kOutput: return in(buffers.output, plan.output);
     case BufferId::kScratch: return reinterpret_cast<std::byte*>(scratch_.AddressOf(step.scratch_range, position));
@@ -156,7 +158,7 @@ std::uint64_t Engine::Released(std::uint32_t index) const {
   if (state.done == 0) return 0;
   const std::uint64_t released = queue_use_[step.queue]->lane().released();
   if (released <= state.stream_begin) return 0;
-  // Full frames lie at a fixed distance from each other; only the last one may be shorter.
+  // Full frames have a fixed distance in the stream; only the last frame may be shorter.
   const std::uint64_t passed = released - state.stream_begin;
   const std::uint64_t rest = passed % frame_stride_;
   const std::uint64_t begun = rest > kFrameHeaderBytes ? rest - kFrameHeaderBytes : 0;
@@ -175,8 +177,8 @@ std::uint64_t Engine::Limit(std::uint32_t index) const {
     if (dependency->kind == DependencyKind::kWriteAfterRead) {
       passed = Released(dependency->step);
     } else {
-      // An empty transfer (a barrier's signal) has no byte to follow: it holds its dependents back until its frame is
-      // through.
+      // An empty transfer (a barrier's signal) has no bytes to count. Steps that depend on it wait until its frame is
+      // sent or received.
       if (!other.complete && other.bytes == 0) return 0;
       passed = other.done;
     }
@@ -204,7 +206,8 @@ Result<Progress> Engine::Poll() {
     }
     if (queues_left_ > 0) return moved ? Progress::kMoved : Progress::kNothing;
   }
-  // Every step is done. The memory that was sent is the user's (scratch: the next slice's) again once it is released.
+  // Every step is done. Sent memory belongs to the user (scratch: to the next slice) again when the lanes have released
+  // it.
   for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
     if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
     if (queue_use_[q]->lane().released() < queue_use_[q]->lane().accepted())
@@ -246,7 +249,8 @@ Result<Progress> Engine::Advance(std::uint32_t queue) {
 Result<bool> Engine::Receive(std::uint32_t index, LaneUse& use) {
   StepState& state = steps_[index];
   const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
-  // A signal is heard after those before it; what has chunks and no bytes waits for nothing.
+  // A signal (a step without chunks) is received after the steps that it depends on. A step that has chunks but no
+  // bytes waits for nothing.
   if (plan_->steps[index].chunks.count == 0 && !DependenciesComplete(index)) return false;
   const std::uint64_t turn_end = state.done + kTurnBytes;
   bool moved = false;
@@ -319,8 +323,8 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
   if (state.placement != Placement::kPush || use.windows_refused) return;
   Lane& lane = use.receiver.lane();
-  // Windows for all frames of the transfer, also those whose header is still to come: their places in the stream are
-  // known. Only as far as nothing there is still to be read or sent.
+  // Allows the peer to push all frames of the transfer, even frames whose header has not arrived: their offsets in the
+  // stream are known. Limit() excludes memory that other steps still have to read or send.
   const bool receiving = use.receiver.receiving();
   if (state.done == 0 && !receiving) use.incoming_begin = lane.consumed();
   const std::uint64_t frame = frame_bytes_;
@@ -341,11 +345,11 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   StepState& state = steps_[index];
   Lane& lane = use.receiver.lane();
   bool moved = false;
-  const auto settle = [&] {  // what the mover has finished leaves the lane
+  const auto settle = [&] {  // consumes from the lane what the mover has finished
     const std::uint64_t done = mover_.Done(index);
     moved |= done != state.done;
     state.done = done;
-    // Consuming ends the life of what Peek showed, so it waits until the mover is through with all of it.
+    // Consume invalidates the bytes that Peek returned, so it must wait until the mover has finished with all of them.
     if (done < state.submitted || use.stepped_over == 0) return;
     lane.Consume(use.stepped_over);
     use.stepped_over = 0;
@@ -355,7 +359,7 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   end -= (end < state.bytes) ? end % element_bytes_ : 0;
   if (end <= state.submitted) return moved;
 
-  // The tail is asked for too, so that a small frame is fetched whole.
+  // Peek asks for the tail too, so that a small frame is read from the socket in one call.
   const std::uint64_t want = use.stepped_over + (use.incoming_end - state.submitted) + use.receiver.tail_left();
   Arrived arrived = lane.Peek(want);
   for (std::uint64_t skip = use.stepped_over; skip > 0;) {
@@ -389,8 +393,8 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
     submit(arrived.first.data(), n);
     arrived.first = arrived.first.subspan(n);
   }
-  // An element across the two views is put together aside. Only one can be under way, because the views break at one
-  // place; it waits until everything before it has left the lane.
+  // An element that spans the two views is copied to split_element first. At most one element spans them, because the
+  // views break at one position. It waits until the lane has consumed everything before it.
   if (!arrived.first.empty() && arrived.first.size() < element_bytes_ && end > state.submitted &&
       arrived.first.size() + arrived.second.size() >= element_bytes_) {
     const std::size_t head = arrived.first.size();
@@ -416,7 +420,7 @@ bool Engine::FinishFrame(std::uint32_t index, LaneUse& use) {
   if (tail != FrameReceiver::Tail::kWhole) return tail == FrameReceiver::Tail::kPart;
   use.receiver.End();
   steps_[index].complete = steps_[index].done == steps_[index].bytes;
-  use.windows_refused = false;  // what was read has perhaps made room for others
+  use.windows_refused = false;  // the frame that was read may have made room for more push targets
   if (steps_[index].complete) use.granted = 0;
   return true;
 }

@@ -1,17 +1,19 @@
-// Runs one rank's part of one operation: keeps the head of every lane direction live, moves bytes as far as
-// dependencies allow, and counts. What is worked off in slices (slices.h) is one operation to everybody else.
+// Runs one rank's part of one operation. In each direction of each lane the engine works on the next step of that
+// direction, moves as many bytes as the dependencies allow, and counts them. An operation that runs in slices
+// (slices.h) is one operation to all other code.
 //
-// The engine is sans-I/O: it blocks on nothing, owns no thread, reads no clock and knows lanes only by their interface.
-// In steady state it allocates nothing: tables grow to the largest plan seen and stay.
+// The engine is sans-I/O: it never blocks, owns no thread, reads no clock, and uses lanes only by their interface.
+// In steady state it allocates nothing: its tables grow to the size of the largest plan and never shrink.
 //
-// Progress is a byte count. A step that depends on another may process its byte at position p as soon as the other has
-// passed p: `done` for what it reads or overwrites of written data, `released` for what it overwrites of sent data. The
-// positions are those of the virtual vector (grid.h), the same in input, output and scratch, so one comparison serves
-// all kinds; where a step's bytes lie in each buffer is worked out once, at Start.
+// Progress is a byte count. A step that depends on another step may process its byte at position p when the other step
+// has passed p. If the dependent step reads or overwrites written data, the other step's `done` counts. If it
+// overwrites data that was sent, the other step's `released` counts. Positions are those of the virtual vector
+// (grid.h), which are the same in input, output and scratch, so one comparison serves all kinds of dependencies. The
+// address of a step's bytes in each buffer is computed once per slice.
 //
-// Frames go out and come in by collectives/framing, plain or with checksums. With checksums `done` counts verified
-// frames only. So no rank sends on, folds or reports what turns out damaged, and a rank that needs bytes from one that
-// has found damage does not get to its end either (engine_checked.cc).
+// Frames are sent and received by collectives/framing, plain or with checksums. With checksums, `done` counts verified
+// frames only. So no rank forwards, reduces or reports damaged bytes, and a rank that needs bytes from a rank that has
+// found damage does not complete either (engine_checked.cc).
 //
 // Thread rule: one thread at a time (the owner of the endpoint).
 #pragma once
@@ -40,38 +42,39 @@ namespace rondo {
 struct EngineOptions {
   Rank rank = 0;
   int world_size = 1;
-  std::uint32_t rail = 0;               // counted from the endpoint's first rail; its lanes are used
-  std::uint32_t frame_bytes = 1 << 20;  // payload of one frame at most; a multiple of kLineBytes
-  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // more gives kResource at Start
-  Capabilities capabilities;                                 // of the transport
-  // Transfers from this size on are placed by push where the transport can; smaller ones use slots. Both ends
+  std::uint32_t rail = 0;               // rail whose lanes the engine uses; the endpoint's first rail is 0
+  std::uint32_t frame_bytes = 1 << 20;  // maximum payload of a frame; a multiple of kLineBytes
+  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // Start fails with kResource if a plan needs more
+  Capabilities capabilities;                                 // what the transport can do
+  // Transfers of at least this size are placed by push if the transport can push; smaller ones use slots. Both ends
   // decide alike, because options are equal on all ranks.
   std::uint64_t windows_from_bytes = 64 << 10;
-  bool slices =
-      false;  // large vectors are worked off in slices where the plan allows it (slices.h); equal on all ranks
-  // Frames carry checksums, and have at most kMostCheckedPayload of payload; equal on all ranks.
+  // Large vectors run in slices if the plan allows it (slices.h); equal on all ranks.
+  bool slices = false;
+  // Frames carry checksums and have at most kMostCheckedPayload bytes of payload; equal on all ranks.
   bool checksums = false;
 };
 
-// How a transfer's payload gets into the receiver's memory (transport/lane.h).
+// How a transfer's payload reaches the receiver's memory (transport/lane.h).
 enum class Placement : std::uint8_t { kSlot, kPush };
 
-// The memory of one operation; lent, with what `counts` refers to, from Start until Poll says kComplete or, after an
-// error, Drain returns. What lies there is layout.h's to say, packed. Null where the rank has no input (in place, or
-// not the root of a scatter) or no output (not the root of a gather), or where they are empty.
+// The memory of one operation. It is lent, together with the memory behind `counts`, from Start until Poll returns
+// kComplete or, after an error, until Drain returns. Blocks are packed; layout.h says which blocks a buffer holds. A
+// pointer is null if the rank has no such buffer (no input: in place, or not the root of a scatter; no output: not the
+// root of a gather) or if the buffer is empty.
 struct OperationBuffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  BlockCounts counts = {};  // of operations that are `varying`
+  BlockCounts counts = {};  // set if the operation is `varying`
 };
 
 enum class Progress : std::uint8_t {
   kNothing,   // nothing could move
-  kMoved,     // something moved; look again
+  kMoved,     // something moved; poll again
   kComplete,  // all steps are done and all sent memory is released
 };
 
-// The elements of every block that an engine works on: all, or where others work on the rest, begin <= e < end.
+// The elements begin <= e < end of every block: those that one engine works on. Other engines work on the rest.
 struct Share {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -79,64 +82,65 @@ struct Share {
 
 class Engine {
  public:
-  // All arguments outlive the engine.
+  // All arguments must outlive the engine.
   Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover);
 
-  // Begins an operation. REQUIRES: none is running; `plan` lives until it ends; `operation.varying` says whether
-  // `buffers` has counts. Opens the lanes it needs.
-  // kResource: too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After an error
-  // nothing runs.
+  // Begins an operation and opens the lanes that it needs. REQUIRES: no operation is running; `plan` lives until the
+  // operation ends; `buffers` has counts if and only if `operation.varying`.
+  // kResource: the plan needs too much scratch, or a lane could not be made. kOutOfMemory: no memory for scratch. After
+  // an error no operation is running.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
     return Start(plan, operation, buffers, scale, {0, operation.elements()});
   }
-  // The same for a part of every block. The buffers are those of the whole. REQUIRES: within the count; and unless it
-  // is all: plan.apart, and the operation is not `varying`.
+  // The same for a part of every block. `buffers` are still those of the whole operation. REQUIRES: `share` is within
+  // the count; and if it is less than the whole, plan.apart holds and the operation is not `varying`.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
                const Share& share);
   bool running() const { return plan_ != nullptr; }
 
-  // Moves what can move. An error (kMismatch: the peer is in another operation, or its transfer is of another length
-  // than due here; kProtocol; kCorrupt: a checksum did not match) is final for the lanes: Drain, and never Start again.
+  // Moves what can move. kMismatch: a peer is in another operation, or its transfer has another length than expected
+  // here. kProtocol: a peer sent an invalid frame. kCorrupt: a checksum did not match. After an error the lanes cannot
+  // be used any more: the caller must Drain and must not Start again.
   Result<Progress> Poll();
 
-  // Ends the running operation after an error: returns once nothing touches its memory. REQUIRES: the lanes have been
-  // revoked.
+  // Ends the running operation after an error. Returns when nothing touches its memory any more. REQUIRES: the lanes
+  // have been revoked.
   void Drain();
 
-  // The running operation's steps that wait for a peer, oldest first.
+  // The steps of the running operation that wait for a peer, oldest first.
   std::vector<BlockedStep> Waiting() const;
-  // The first peer still needed whose lane is broken or ended, if any, with the lane's error (null when merely ended).
+  // The first peer that is still needed and whose lane has failed or ended, if there is one.
   struct FailedLane {
     Rank peer = kNoRank;
-    const Error* error = nullptr;
+    const Error* error = nullptr;  // the lane's error; null if the lane ended without one
   };
   std::optional<FailedLane> FindFailedLane() const;
-  // Whether the mover works on something; nobody is woken when it is done.
+  // Whether the mover works on something. Its end wakes no thread, so the caller must poll for it.
   bool MoverBusy() const;
-  // Whether bytes of the running operation are still due from `peer`.
+  // Whether the running operation still has to receive from `peer`.
   bool WaitsFor(Rank peer) const;
-  // Looks at what arrived on lanes from which the running operation expects nothing: a peer that is in another
-  // operation under the same number. For the slow path.
+  // Looks for frames on lanes from which the running operation expects nothing. Such a frame shows that the peer is in
+  // another operation under the same sequence number. For the slow path.
   std::optional<Error> FindMismatchedPeer();
 
   const OperationDescriptor& operation() const { return operation_; }
 
  private:
-  // One cache line: a step and what it depends on are looked at all the time.
+  // One cache line, because the engine reads the states of a step and of its dependencies all the time.
   struct alignas(kLineBytes) StepState {
     std::uint64_t begin = 0;            // position in the virtual vector, bytes
     std::uint64_t bytes = 0;            // length
-    std::uint64_t done = 0;             // payload bytes sent, received, reduced, copied
-    std::uint64_t submitted = 0;        // of steps through the mover: handed to it; >= done
-    std::uint64_t stream_begin = 0;     // of sends: stream offset of the first frame's header
-    const std::byte* source = nullptr;  // where its bytes begin, if it has any there
+    std::uint64_t done = 0;             // payload bytes sent, received, reduced or copied
+    std::uint64_t submitted = 0;        // if the step uses the mover: bytes submitted to it, >= done
+    std::uint64_t stream_begin = 0;     // if the step sends: stream offset of the first frame's header
+    const std::byte* source = nullptr;  // first byte that the step reads; meaningless if it reads none
     std::byte* destination = nullptr;
     Placement placement = Placement::kSlot;
-    bool complete = false;  // done == bytes and the last frame's padding is through
+    bool complete = false;  // done == bytes, and the last frame's padding is sent or received
   };
 
-  // A lane as the engine drives it: the frame at the head of either direction. A rank may have many lanes and use each
-  // for a moment, so what one direction touches stands in as few cache lines as can be.
+  // The engine's state of a lane: the current frame of each direction. A rank may have many lanes and use each one only
+  // briefly, so the fields of one direction share as few cache lines as possible.
   struct alignas(kLineBytes) LaneUse {
     static_assert(kMostTogether <= FrameSender::kHeaders);
     LaneUse(Lane& lane, std::uint32_t lane_index, bool checksums)
@@ -144,67 +148,69 @@ class Engine {
 
     Lane& lane() const { return sender.lane(); }
     bool sending_frame() const { return !outgoing.all_sent(); }
-    // Positions within the transfer of what has arrived of the payload, verified or not, and where that began.
+    // Offsets within the transfer: the end of the payload that has arrived, verified or not, and the begin of the
+    // current frame's payload.
     std::uint64_t arrived_end() const { return incoming_end - receiver.payload_left(); }
     std::uint64_t incoming_frame_begin() const { return incoming_end - receiver.payload_bytes(); }
 
-    // With checksums, and before something is received that is reduced. kOutOfMemory.
+    // Allocates `aside`. Must be called before a recv_reduce step if frames have checksums. kOutOfMemory.
     Status PrepareAside(std::uint32_t frame_bytes);
 
     // Sending.
     FrameSender sender;
     OutgoingFrame outgoing;
-    std::uint64_t frame_begin = 0;  // payload offset of that frame within its transfer
+    std::uint64_t frame_begin = 0;  // payload offset of `outgoing` within its transfer
     // Receiving.
     alignas(kLineBytes) FrameReceiver receiver;
-    std::uint64_t incoming_begin = 0;  // of a transfer by push: stream offset of its first header
+    std::uint64_t incoming_begin = 0;  // if the transfer uses push: stream offset of its first header
     std::uint64_t incoming_end = 0;    // payload offset within the transfer at which the frame ends
-    std::uint64_t granted = 0;         // end of the windows granted, within the transfer
-    std::uint32_t stepped_over = 0;    // bytes at the front of the lane handed to the mover and not consumed yet
-    bool windows_refused = false;      // for this frame and those behind it
-    // Receiving what is reduced.
-    alignas(16) std::array<std::byte, 16> split_element{};  // an element that lies across Peek's two views
-    std::unique_ptr<std::byte[]> aside;                     // with checksums: payload, until it may be reduced
+    std::uint64_t granted = 0;         // offset within the transfer up to which the peer may push
+    std::uint32_t stepped_over = 0;    // bytes at the front of the lane that the mover has and the lane still holds
+    bool windows_refused = false;      // the lane accepts no further push targets until this frame has ended
+    // Receiving for recv_reduce.
+    alignas(16) std::array<std::byte, 16> split_element{};  // a copy of an element that spans Peek's two views
+    std::unique_ptr<std::byte[]> aside;                     // with checksums: a frame's payload until it is verified
   };
 
   Result<LaneUse*> UseOf(Rank peer);
-  // How many bytes of step `index` its dependencies allow.
+  // How many bytes of step `index` the dependencies allow to be processed.
   std::uint64_t Limit(std::uint32_t index) const;
   std::uint64_t Released(std::uint32_t index) const;
-  // For transfers without bytes, which Limit() cannot order.
+  // Orders transfers without bytes, which Limit() cannot order.
   bool DependenciesComplete(std::uint32_t index) const;
-  // The chunks of the slice that begins at element `begin` of the vector.
+  // The grid of chunks of the slice that begins at element `begin` of the vector.
   BlockGrid GridOf(const Plan& plan, std::uint64_t begin) const;
-  // Lays the steps over that slice.
+  // Computes the state of every step for that slice.
   void BeginSlice(std::uint64_t begin, const BlockGrid& grid);
   void BeginNextSlice();
   bool IsLastSlice() const { return slice_end_ == share_.end; }
-  // What remains to be done of a queue: of the running slice, or of slices to come.
+  // Whether steps of a queue remain, in the running slice or in later slices.
   bool HasStepsLeft(std::size_t queue) const {
     return queue_head_[queue] < plan_->queues[queue].steps.size() || !IsLastSlice();
   }
-  // Where a step stands, all slices taken together; `done`: its bytes done of the running one.
+  // The state of a step over all slices together. `done`: the step's bytes done in the running slice.
   BlockedStep BlockedStepOf(std::uint32_t index, std::uint64_t done) const;
-  // Where a step's bytes begin in one of its buffers, whatever that holds.
+  // The address of a step's first byte in one of its buffers. Also works if the buffer is not plain
+  // (Plan::has_plain_buffers).
   std::byte* Address(const Plan& plan, const BlockGrid& grid, const OperationBuffers& buffers, const PlanStep& step,
                      BufferId buffer, std::uint64_t position) const;
 
   Result<Progress> Advance(std::uint32_t queue);
   bool Send(std::uint32_t queue, LaneUse& use);
-  // The next steps of a queue of sends, as far as they are small and of one run.
+  // The next sends of a queue that can go together: small ones of one run (PlanStep::run).
   std::span<const std::uint32_t> Together(std::uint32_t queue) const;
-  // Whether the steps that a send depends on let it go on: whole if it is small.
+  // Whether a send's dependencies let it go on. A small send goes only as a whole.
   bool MayGoOn(std::uint32_t index) const;
-  // Whether a queue of sends that is between frames waits for other steps, not for its peer.
+  // Whether a queue of sends that is between frames waits for other steps of this rank, not for its peer.
   bool IsHeldBack(std::uint32_t queue) const;
-  // Sends them in one call of the lane, and so in one system call, once all may go.
+  // Sends `steps` in one call of the lane, and so in one system call. Sends nothing until all of them may go.
   bool SendTogether(std::span<const std::uint32_t> steps, LaneUse& use);
-  // Makes the frame for the header that is `ahead` places after the next one. The frame has begun, and the header is
-  // used up, once the lane has taken a byte of it.
+  // Makes the frame for the header that is `ahead` places after the next free one. The frame has begun, and the header
+  // is in use, when the lane has accepted a byte of the frame.
   OutgoingFrame MakeFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
                           LaneUse& use) const;
   void BeginFrame(std::uint32_t index, const OutgoingFrame& frame, std::uint64_t offset, LaneUse& use);
-  // The lane took so many bytes of it.
+  // Notes that the lane has accepted `bytes` bytes of the current frame.
   void TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use);
   Result<bool> Receive(std::uint32_t index, LaneUse& use);
   Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
@@ -219,8 +225,8 @@ class Engine {
   bool RunLocally(std::uint32_t index);
 
   const EngineOptions options_;
-  const std::uint32_t frame_bytes_;   // payload of one frame at most
-  const std::uint64_t frame_stride_;  // from one full frame to the next
+  const std::uint32_t frame_bytes_;   // maximum payload of a frame
+  const std::uint64_t frame_stride_;  // stream bytes of one full frame: header, payload, tail
   Endpoint& endpoint_;
   Mover& mover_;
   std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
@@ -230,10 +236,10 @@ class Engine {
   OperationDescriptor operation_;
   OperationBuffers buffers_;
   Share share_;
-  bool plain_buffers_ = true;                           // Plan::has_plain_buffers, and blocks are worked on whole
-  std::uint64_t slice_elements_ = 0;                    // of every slice but the last, which may be shorter
-  std::uint64_t slice_end_ = 0;                         // of the running one
-  std::array<std::byte, kDescriptorBytes> descriptor_;  // the same, for frames
+  bool plain_buffers_ = true;                           // Plan::has_plain_buffers, and no block is cut by `share_`
+  std::uint64_t slice_elements_ = 0;                    // length of a slice; the last one may be shorter
+  std::uint64_t slice_end_ = 0;                         // end of the running slice
+  std::array<std::byte, kDescriptorBytes> descriptor_;  // operation_, encoded for frames
   MoveContext move_;
   std::size_t element_bytes_ = 1;
   std::vector<StepState> steps_;

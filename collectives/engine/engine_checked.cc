@@ -1,10 +1,13 @@
 // How an engine receives frames with checksums (collectives/framing/frame_check.h).
 //
-// What is received as it is goes straight into its place, as without checksums: no step looks there before `done` says
-// so, and `done` moves when the frame's end has come and matches. Pushed bytes are then summed in the receiver's
-// memory, so checksums forbid no placement. What is reduced waits aside until its frame has matched: folding cannot be
-// undone, and bytes in a lane's slots may still be their sender's to write. So a frame's payload is bounded
-// (kMostCheckedPayload), and with it what waits aside and the distance at which one step follows another.
+// A recv step receives straight into its destination, as without checksums. No other step reads the bytes before they
+// count in `done`, and `done` moves only when the frame's checksum has arrived and matches. The checksum of pushed
+// bytes is computed in the receiver's memory, so checksums work with every placement.
+//
+// A recv_reduce step keeps the payload aside until the frame's checksum has matched, for two reasons: a reduction
+// cannot be undone, and the sender may still be able to write the bytes in a lane's slots. So the payload of a frame is
+// limited (kMostCheckedPayload). That limits the memory for payload kept aside, and by how many bytes a dependent step
+// lags.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,7 +40,7 @@ Result<bool> Engine::TakeUnverified(std::uint32_t index, LaneUse& use) const {
   const StepState& state = steps_[index];
   const bool reduces = plan_->steps[index].kind == StepKind::kRecvReduce;
   bool moved = false;
-  // What is put aside overwrites nothing that is still needed.
+  // Payload that is kept aside overwrites nothing that is still needed, so Limit() does not matter for it.
   const std::uint64_t end = reduces ? use.incoming_end : std::min(Limit(index), use.incoming_end);
   if (const std::uint64_t begin = use.arrived_end(); end > begin) {
     std::byte* const place =

@@ -1,4 +1,4 @@
-// What an engine reports: the steps that are blocked and on which peers, a lane that failed, a peer that is in another
+// The reports of an engine: which steps are blocked and on which peers, which lane has failed, which peer is in another
 // operation. Nothing here moves bytes.
 #include <algorithm>
 
@@ -57,7 +57,8 @@ std::optional<Engine::FailedLane> Engine::FindFailedLane() const {
     const Lane& lane = queue_use_[q]->lane();
     if (!HasStepsLeft(q) && (!queue.sending || lane.released() == lane.accepted())) continue;
     const LaneState lane_state = lane.state();
-    // Where its end has arrived in the midst of a header or of an element, the rest is never consumed.
+    // If the lane ends within a header or an element, the remaining bytes are never consumed, so the state does not
+    // become kEnded.
     const bool ended = !queue.sending && (lane_state == LaneState::kEnded || lane.end_arrived());
     if (lane_state != LaneState::kFailed && !ended) continue;
     return FailedLane{queue.peer, lane.failure()};
@@ -85,7 +86,7 @@ bool Engine::WaitsFor(Rank peer) const {
 std::optional<Error> Engine::FindMismatchedPeer() {
   if (plan_ == nullptr) return std::nullopt;
   for (const Rank peer : endpoint_.ControlPeers()) {
-    const auto use = UseOf(peer);  // a lane that only the peer has opened so far is looked at too
+    const auto use = UseOf(peer);  // also opens a lane that only the peer has opened so far
     if (!use || (*use)->receiver.receiving()) continue;
     bool expected = false;
     for (std::size_t q = 0; q < queue_head_.size(); ++q)

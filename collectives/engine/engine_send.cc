@@ -1,4 +1,4 @@
-// How an engine sends: frames of one transfer, or several small transfers at once.
+// How an engine sends: frames of one transfer, or several small transfers in one call.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -8,8 +8,8 @@
 namespace rondo {
 namespace {
 
-// A transfer of up to so many bytes goes in one piece, when all of it may: streamed piece by piece, as the steps before
-// it go on, each piece would cost a call here and one there.
+// A transfer of at most this size is sent in one piece, when all of it may be sent. If it followed the steps before it
+// piece by piece, each piece would cost a call on both ranks.
 constexpr std::uint64_t kWholeBytes = 16 * 1024;
 
 }  // namespace
@@ -94,7 +94,7 @@ bool Engine::SendTogether(std::span<const std::uint32_t> steps, LaneUse& use) {
 bool Engine::Send(std::uint32_t queue, LaneUse& use) {
   const std::uint32_t index = plan_->queues[queue].steps[queue_head_[queue]];
   StepState& state = steps_[index];
-  if (state.complete) return false;  // went with the one before
+  if (state.complete) return false;  // was sent together with the step before
   if (!use.sending_frame()) {
     const std::span<const std::uint32_t> together = Together(queue);
     if (together.size() > 1) return SendTogether(together, use);
@@ -105,7 +105,7 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
   bool moved = false;
   while (!state.complete) {
     if (!use.sending_frame()) {
-      if (state.bytes > 0 && limit <= state.done) return moved;  // no header before it has bytes to lead
+      if (state.bytes > 0 && limit <= state.done) return moved;  // send no header before payload is ready
       if (state.bytes == 0 && !DependenciesComplete(index)) return moved;
       if (!use.sender.HasFreeHeader()) return moved;
       const std::uint64_t payload = std::min<std::uint64_t>(frame_bytes_, state.bytes - state.done);
@@ -113,7 +113,7 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
       BeginFrame(index, MakeFrame(index, payload, offset, 0, use), offset, use);
     }
 
-    // Header, payload and tail of this frame, as far as the payload may go, in one call.
+    // One call writes header, payload (as far as it may go) and tail of this frame.
     FramePieces<1> pieces;
     use.sender.Gather(use.outgoing, limit - use.frame_begin, pieces);
     if (pieces.empty()) return moved;

@@ -20,16 +20,16 @@ static_assert(kTransferAt + 4 == kDescriptorAt && kDescriptorAt + kDescriptorByt
 constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
                       kAlgorithmAt = 23;
 static_assert(kAlgorithmAt + 1 == kDescriptorBytes);
-constexpr std::byte kVarying{0x80}, kOnDevices{0x40}, kInGraph{0x20};  // in the byte of the collective
-// The byte of the data type has the type that travels in its lower half, and the users' type, if another, in its upper.
+constexpr std::byte kVarying{0x80}, kOnDevices{0x40}, kInGraph{0x20};  // flags in the byte of the collective
+// The byte of the data type holds the sent type in its lower half and user_type in its upper half.
 constexpr int kUserTypeShift = 4;
 constexpr std::byte kTypeMask{0x0F};
 
 }  // namespace
 
 bool OperationDescriptor::operator==(const OperationDescriptor& other) const {
-  // Every field by name, so that the compiler refuses a new one until it is decided whether ranks compare it. Only the
-  // window is not: a decoded descriptor has none.
+  // The fields are listed by name, so that the compiler rejects a new field until a developer decides whether ranks
+  // compare it. `window` is not compared, because a decoded descriptor has none.
   const auto& [sequence, count, collective, type, op, algorithm, root, varying, on_devices, in_graph, user_type,
                window] = *this;
   static_cast<void>(window);

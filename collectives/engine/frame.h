@@ -1,6 +1,6 @@
-// The headers of collectives' frames, version 1 (docs/WIRE.md has the grammar; framing/frame_prefix.h what they share
-// with those of messages). Every frame carries the descriptor of its operation, so that ranks that disagree can be told
-// in words.
+// The headers of collectives' frames, version 1. docs/WIRE.md has the grammar; framing/frame_prefix.h has the fields
+// that they share with headers of messages. Every frame carries the descriptor of its operation, so that an error about
+// ranks that disagree can name both operations.
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,32 @@
 
 namespace rondo {
 
-// What the ranks must agree on about one operation.
+// The properties of one operation on which the ranks must agree.
 struct OperationDescriptor {
   Sequence sequence = 0;
-  // Elements of one block (layout.h). Where the operation is `varying`: of all blocks together if every rank knows them
-  // all (all_gather, reduce_scatter), else 0.
+  // Elements of one block (layout.h). If the operation is `varying`: elements of all blocks together if every rank
+  // knows all counts (all_gather, reduce_scatter), otherwise 0.
   std::uint64_t count = 0;
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kUint8;
-  ReduceOp op = ReduceOp::kSum;  // kSum where nothing is reduced
+  ReduceOp op = ReduceOp::kSum;  // kSum if the collective does not reduce
   Algorithm algorithm = Algorithm::kDissemination;
   Rank root = 0;
   bool varying = false;  // each block has a count of its own: all_gather_v, ...
-  // The memory is a device's and goes in windows. All ranks must agree, because ranks whose memory is the host's would
-  // cut the vector in another way.
+  // The memory is device memory, and the vector is processed in windows. All ranks must agree, because ranks with host
+  // memory would cut the vector in another way.
   bool on_devices = false;
-  bool in_graph = false;  // what the devices do is captured now, and done when the graphs are launched
-  // The type of the users' elements, if `type`, which travels, is wider (WideTypeOf); otherwise kSameType.
+  bool in_graph = false;  // the devices' work is captured now and runs when the graphs are launched
+  // The type of the users' elements, if `type`, which is sent, is wider (WideTypeOf); otherwise kSameType.
   static constexpr DataType kSameType{};
   DataType user_type = kSameType;
-  // Of every block, what is worked on now: a window; 0: all. It follows from the rest and from device_window_bytes,
-  // which the ranks have compared (CommunicatorOptions), and so is on no wire.
+  // Elements of every block in the current window; 0: the whole block. The value follows from the other fields and from
+  // device_window_bytes, which the ranks have compared (CommunicatorOptions), so it is not sent.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }
-  // Of the vector, or of all its blocks; of what is worked on now. REQUIRES: not varying.
+  // Bytes of the vector, or of all its blocks together; of the current window if there is one. REQUIRES: not varying.
   std::uint64_t BytesOfAll(int world_size) const;
-  // In what they must agree on.
+  // Compares everything except `window`.
   bool operator==(const OperationDescriptor& other) const;
   // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",
   // "all_to_all_v int32 by direct", "all_reduce float16 x 3 avg in float32 by ring"
@@ -57,28 +57,29 @@ OperationDescriptor DecodeDescriptor(std::span<const std::byte, kDescriptorBytes
 
 struct FrameHeader {
   OperationDescriptor operation;
-  std::uint32_t transfer = 0;        // which transfer of the operation's schedule
-  std::uint32_t payload_bytes = 0;   // of this frame
-  std::uint64_t payload_offset = 0;  // within the transfer
-  std::uint64_t transfer_bytes = 0;  // the transfer's length, so that ranks that disagree about it can be told both
-  std::uint64_t stream_offset = 0;   // of this header, in its lane direction
+  std::uint32_t transfer = 0;        // number of the transfer in the operation's schedule
+  std::uint32_t payload_bytes = 0;   // payload of this frame
+  std::uint64_t payload_offset = 0;  // offset of the payload within the transfer
+  std::uint64_t transfer_bytes = 0;  // length of the transfer; an error about different lengths names both
+  std::uint64_t stream_offset = 0;   // offset of this header in its lane direction
   bool operator==(const FrameHeader&) const = default;
 };
 
 void Encode(const FrameHeader& header, FrameHeaderBytes out);
-// The same for many frames of one operation, whose descriptor was encoded before; header.operation is not looked at.
+// The same with an operation descriptor that is already encoded; header.operation is ignored.
 void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out);
-// Why the bytes are no header of this version, or nothing when they are one. Values out of their ranges (an unknown
-// collective, say) are the caller's to compare; nothing is ever allocated by them.
+// Returns nothing if the bytes are a header of this version, otherwise why they are not. Decode does not check that
+// values are in range (an unknown collective, for example): the caller compares them with its own operation. No memory
+// is ever allocated according to them.
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out);
 
-// For frames of an operation whose descriptor's bytes are at hand: whether this is a sound header of that operation.
-// Then `out` has everything but the operation; else Decode tells what is wrong.
+// Whether the bytes are a valid header of the operation whose encoded descriptor is given. If they are, `out` gets
+// every field except `operation`. If they are not, Decode says why.
 bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
               FrameHeader& out);
 
 // The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
-// kLineBytes). An empty transfer still is one header.
+// kLineBytes). An empty transfer takes one header.
 constexpr std::uint64_t StreamBytes(std::uint64_t bytes, std::uint64_t frame_bytes) {
   const std::uint64_t frames = bytes == 0 ? 1 : DivCeil(bytes, frame_bytes);
   return frames * kFrameHeaderBytes + RoundUp(bytes, kLineBytes);

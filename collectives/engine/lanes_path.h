@@ -1,4 +1,4 @@
-// The path on lanes: schedules, run by an engine for each rail.
+// The path on lanes: it runs a schedule by one engine for each rail.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -15,16 +15,16 @@ namespace rondo {
 
 class LanesPath final : public OperationPath {
  public:
-  // As RailedEngine.
+  // The arguments are those of RailedEngine.
   LanesPath(const EngineOptions& options, const RailOptions& rails, Endpoint& endpoint, std::span<Mover* const> movers)
       : engine_(options, rails, endpoint, movers) {}
 
-  // How many lanes to each peer such an operation takes.
+  // How many lanes to each peer the operation uses.
   std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
     return engine_.RailsOf(plan, operation);
   }
 
-  // REQUIRES: there is a plan.
+  // REQUIRES: start.plan is not null.
   Status Start(const PathStart& start) override {
     RONDO_CHECK(start.plan != nullptr, "{} has no schedule", start.operation.ToString());
     return engine_.Start(*start.plan, start.operation, start.buffers, start.scale);
@@ -32,7 +32,7 @@ class LanesPath final : public OperationPath {
   Result<Progress> Poll() override { return engine_.Poll(); }
   void Drain() override { engine_.Drain(); }
   const OperationDescriptor& operation() const override { return engine_.operation(); }
-  bool HasNews() const override { return false; }  // the endpoint shows all of it
+  bool HasNews() const override { return false; }  // the endpoint reports everything
   bool MoverBusy() const override { return engine_.MoverBusy(); }
   AwaitedRanks WhereAreAwaited() const override { return AwaitedRanks::kUnknown; }
   std::vector<BlockedStep> Blocked() const override { return engine_.Waiting(); }

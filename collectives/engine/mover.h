@@ -1,5 +1,6 @@
-// Copying and reducing go through a Mover: submit, then a count of bytes that may lag. The host's mover computes at
-// once. The one that copies from memory of a device works by events, and that of the tests late and in pieces.
+// A Mover copies and reduces. The engine submits moves and then reads a count of bytes done, which may lag behind. The
+// host's mover computes at once (host_mover.h). The mover that reads device memory works asynchronously
+// (collectives/device/reading_mover.h). The tests have a mover that works late and in pieces.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +18,20 @@ enum class MoveKind : std::uint8_t {
   kReduce,        // destination = left op right
   kReduceDivide,  // destination = (left op right) / world_size
 };
-// Averages scale each operand that is an input on its way (kernels/reduce.h, AverageScaleOf): kReduce is then the sum
-// of scaled operands, and kReduceDivide divides by the scaled world_size.
+// In averages, each operand that is an input is scaled when it is read (kernels/reduce.h, AverageScaleOf): kReduce is
+// then the sum of scaled operands, and kReduceDivide divides by the scaled world_size.
 
-// Whole elements only. Memory is lent until the bytes count as done; destination may be left or right, no other
-// overlap.
+// Whole elements only. The memory is lent until the bytes count as done. `destination` may equal `left` or `right`; no
+// other overlap is allowed.
 struct Move {
   MoveKind kind = MoveKind::kCopy;
   std::byte* destination = nullptr;
   const std::byte* left = nullptr;
-  const std::byte* right = nullptr;  // of kReduce, kReduceDivide
+  const std::byte* right = nullptr;  // for kReduce and kReduceDivide
   std::size_t bytes = 0;
-  bool left_is_input = false;   // of kReduce, kReduceDivide: a rank brought it so, and nothing is combined into it yet
-  bool right_is_input = false;  // likewise
-  bool past_caches = false;     // of kCopy: nobody reads the destination soon (kernels/copy.h)
+  bool left_is_input = false;   // for kReduce and kReduceDivide: `left` is one rank's input, not yet reduced
+  bool right_is_input = false;  // the same for `right`
+  bool past_caches = false;     // for kCopy: the destination is not read soon, so it bypasses caches (kernels/copy.h)
 };
 
 // What all moves of one operation share.
@@ -41,18 +42,19 @@ struct MoveContext {
   int world_size = 1;
 };
 
-// Thread rule: one thread at a time. A mover serves one engine.
+// Thread rule: one thread at a time. A mover belongs to one engine.
 class Mover {
  public:
   virtual ~Mover() = default;
 
-  // A new operation with streams 0..streams-1, all at 0 bytes done. REQUIRES: nothing of the last one is under way.
+  // Begins an operation with streams 0..streams-1, each at 0 bytes done. REQUIRES: no move of the operation before is
+  // under way.
   virtual void Start(const MoveContext& context, std::size_t streams) = 0;
-  // Moves of one stream take effect in the order of submission; those of different streams in any order.
+  // Moves of one stream take effect in the order of submission; moves of different streams in any order.
   virtual void Submit(std::uint32_t stream, const Move& move) = 0;
-  // The stream's bytes whose result is in place, from the front of what was submitted; monotonic.
+  // The number of the stream's submitted bytes, counted from the first, whose result is in place; never shrinks.
   virtual std::uint64_t Done(std::uint32_t stream) = 0;
-  // Returns once nothing touches any memory any more. Bounded time; for the error path.
+  // Returns when no move touches memory any more. Bounded time; for the error path.
   virtual void Drain() = 0;
 };
 

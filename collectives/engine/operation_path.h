@@ -1,6 +1,6 @@
-// A way on which a communicator's operations are done, one after the other: schedules on lanes (railed_engine.h), or
-// memory that the ranks of one host share (collectives/intranode/intranode_path.h). The operations of a communicator
-// alternate between its paths; at most one path runs at a time (collectives/communicator/runner.h).
+// A path runs operations of a communicator, one after the other. There are two: schedules on lanes (lanes_path.h), and
+// memory that the ranks of one host share (collectives/intranode/intranode_path.h). Each operation uses one path; at
+// most one path runs at a time (collectives/communicator/runner.h).
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -18,43 +18,44 @@
 
 namespace rondo {
 
-// What a path is given of an operation. All is copied at Start but the plan, which lives until the operation has ended.
+// The arguments of Start. The path copies all of them except the plan, which must live until the operation has ended.
 struct PathStart {
   const OperationDescriptor& operation;
   const OperationBuffers& buffers;
   double scale = 1.0;          // this rank's factor of a pre-multiplied sum
-  bool in_place = false;       // for a path without a plan
-  const Plan* plan = nullptr;  // of a path on lanes: its schedule
+  bool in_place = false;       // whether input and output are the same memory; read by paths without a plan
+  const Plan* plan = nullptr;  // the schedule; required by the path on lanes
 };
 
 class OperationPath {
  public:
   virtual ~OperationPath() = default;
 
-  // Begins an operation; its memory is lent until Poll says kComplete or, after an error, Drain returns. REQUIRES: none
-  // is running. An error: nothing runs.
+  // Begins an operation. Its memory is lent until Poll returns kComplete or, after an error, until Drain returns.
+  // REQUIRES: no operation is running. After an error no operation is running.
   virtual Status Start(const PathStart& start) = 0;
-  // Moves what can move. An error is final: Drain, and never Start again.
+  // Moves what can move. An error is final: the caller must Drain and must not Start again.
   virtual Result<Progress> Poll() = 0;
-  // Ends the running operation after an error: returns once nothing touches its memory. Bounded time.
+  // Ends the running operation after an error. Returns when nothing touches its memory any more. Bounded time.
   virtual void Drain() = 0;
 
   // ---- of the running operation ----
   virtual const OperationDescriptor& operation() const = 0;
-  // A thread asks this after Endpoint::Arm, before it sleeps: whether Poll could move something that the endpoint does
-  // not show.
+  // Whether Poll could move something that the endpoint does not report. A thread asks after Endpoint::Arm, before it
+  // sleeps.
   virtual bool HasNews() const = 0;
-  // Whether the mover works on something; no rank is woken when it is done.
+  // Whether the mover works on something. Its end wakes no thread, so the caller must poll for it.
   virtual bool MoverBusy() const = 0;
   virtual AwaitedRanks WhereAreAwaited() const = 0;
 
   // ---- for the slow path ----
-  // Its steps that wait for a peer, oldest first.
+  // The steps that wait for a peer, oldest first.
   virtual std::vector<BlockedStep> Blocked() const = 0;
+  // Whether the running operation still has to receive from `peer`.
   virtual bool WaitsFor(Rank peer) const = 0;
-  // The first peer still needed whose lane is broken or ended, if any.
+  // The first peer that is still needed and whose lane has failed or ended, if there is one.
   virtual std::optional<Engine::FailedLane> Failure() const = 0;
-  // A peer that is in another operation under the same number, if something shows it.
+  // An error that names a peer in another operation under the same sequence number, if the path can detect one.
   virtual std::optional<Error> FindMismatchedPeer() = 0;
 };
 

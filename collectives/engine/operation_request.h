@@ -1,4 +1,4 @@
-// One call of a collective, as a communicator keeps it until it has ended.
+// One call of a collective. The communicator keeps it until the operation has ended.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ struct UserOperation;
 
 // The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
 struct ResultComparison {
-  Sequence sequence = 0;  // of that all_gather
-  OperationDescriptor of;
-  std::uint32_t own = 0;
+  Sequence sequence = 0;           // number of that all_gather
+  OperationDescriptor of;          // the operation whose results are compared
+  std::uint32_t own = 0;           // this rank's checksum
   std::vector<std::uint32_t> all;  // by rank
 };
 
-// One call of the user. The first part is what was asked for; Check completes it.
+// One call of the user. The first fields hold the user's arguments; Check fills in the rest.
 struct OperationRequest {
-  OperationDescriptor descriptor;  // sequence is filled in when it is issued
+  OperationDescriptor descriptor;  // its sequence is set when the operation is issued
   const void* input = nullptr;
   void* output = nullptr;
-  std::span<const std::uint64_t> input_counts, output_counts;  // of varying operations; lent until Issue has returned
+  std::span<const std::uint64_t> input_counts, output_counts;  // if varying: element counts; lent until Issue returns
 
   const UserOperation* user = nullptr;  // the function, if descriptor.op is a user's; lives as long as the communicator
   double scale = 1.0;
   Duration timeout{};
-  std::uint64_t input_elements = 0;  // that this rank gives; output_elements: that it receives
-  std::uint64_t output_elements = 0;
-  bool is_in_place_for_user = false;    // the user's input and output are one memory; differs from in_place if wide()
-  bool in_place = false;                // the memory that is reduced is one for input and output ...
-  std::uint64_t own_at = 0;             // ... and the smaller of the two begins at this element of the larger
-  DataType type = DataType::kUint8;     // of the user's elements; descriptor.type is that of the elements sent
-  const BlockCounts* counts = nullptr;  // of varying operations: a copy of the counts, kept by the queue
+  std::uint64_t input_elements = 0;     // elements that this rank contributes
+  std::uint64_t output_elements = 0;    // elements that this rank receives
+  bool is_in_place_for_user = false;    // the user's input and output share memory; may differ from in_place if wide()
+  bool in_place = false;                // the memory that is reduced is both input and output
+  std::uint64_t own_at = 0;             // if in_place: element of the larger buffer at which the smaller one begins
+  DataType type = DataType::kUint8;     // type of the user's elements; descriptor.type is the type that is sent
+  const BlockCounts* counts = nullptr;  // if varying: a copy of the counts, kept by the queue
 
   // How the algorithm was chosen.
   bool reproducible = false;
@@ -50,19 +50,21 @@ struct OperationRequest {
   // If descriptor.on_devices:
   DeviceStream stream = nullptr;     // the operation begins after the work that this stream already has
   bool stream_waits = true;          // later work of the stream waits for the operation's end
-  StagingMemory* staging = nullptr;  // host memory through which the data goes; null in a window's own request
-  // Of an operation in a graph (descriptor.in_graph): running it records here what the devices will do at each launch.
-  // Belongs to the issuer, who waits meanwhile.
+  StagingMemory* staging = nullptr;  // staging buffer for the data; null in the request of a single window
+  // If descriptor.in_graph: running the operation records here what the devices will do at each launch of the graph.
+  // The object belongs to the issuer, which waits while the operation runs.
   DeviceProgram* program = nullptr;
   bool adapters_know_input = false;  // network adapters can read the input on the device, so lanes need no copy of it
 
   bool compares = false;  // the ranks compare their results: an all_gather of checksums follows
-  // Set when issued. For an operation that compares: where its checksum goes. For the all_gather: where the checksums
-  // of all ranks go.
+  // Set when the operation is issued. An operation that compares stores its checksum there; the all_gather stores the
+  // checksums of all ranks there.
   ResultComparison* comparison = nullptr;
 
-  bool wide() const { return type != descriptor.type; }  // reduced in a wider type than the user's
-  // Whether devices give the same result from the user's elements alone: they widen averages on the way.
+  // Whether elements are reduced in a wider type than the user's.
+  bool wide() const { return type != descriptor.type; }
+  // Whether devices compute the same result directly from the user's elements. They widen the elements of averages
+  // themselves.
   bool devices_serve_type() const {
     return !wide() || (descriptor.op == ReduceOp::kAvg && descriptor.type == AverageTypeOf(type));
   }

@@ -1,4 +1,5 @@
-// A plan: one rank's schedule laid out for the engine. Parametric in the count; made once per ScheduleKey and kept.
+// A plan: one rank's schedule in the form that the engine runs. A plan serves every count; it is made once for each
+// ScheduleKey and kept.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ struct PlanStep {
   bool incoming_left;
   bool scale;
   bool finish;
-  bool left_is_input = false;   // of recv_reduce and reduce, in plans of averages: schedule/inputs.h
-  bool right_is_input = false;  // likewise
+  bool left_is_input = false;   // for recv_reduce and reduce, in plans of averages: schedule/inputs.h
+  bool right_is_input = false;  // the same for the right operand
   std::uint32_t transfer = 0;
   ChunkRange chunks;
-  std::uint32_t block;          // of the first chunk
-  std::uint32_t scratch_range;  // index into Plan::scratch, where a side of the step lies in scratch
+  std::uint32_t block;          // block of the first chunk
+  std::uint32_t scratch_range;  // index into Plan::scratch, if source or destination is scratch
   std::uint32_t queue;          // index into Plan::queues
-  std::uint32_t run;            // of sends: alike for those of one run (step.h)
+  std::uint32_t run;            // for sends: number of the run that the send belongs to (step.h)
   std::uint32_t first_dependency;
   std::uint32_t dependencies;
 };
@@ -40,37 +41,38 @@ struct PlanQueue {
 
 struct Plan {
   ScheduleKey key;
-  std::uint32_t chunks = 1;  // of the whole virtual vector
+  std::uint32_t chunks = 1;  // chunks of the whole virtual vector
   std::uint32_t blocks = 1;
   std::uint32_t chunks_per_block = 1;
-  BlockSet input, output;           // what those buffers hold
-  std::vector<ChunkRange> scratch;  // what scratch holds, packed
-  // Each buffer is one piece of the virtual vector, so that position and address differ by one number per buffer.
+  BlockSet input, output;           // blocks in the input and output buffers
+  std::vector<ChunkRange> scratch;  // chunks in scratch, packed in this order
+  // Each buffer holds one contiguous piece of the virtual vector, so address minus position is constant per buffer.
   bool has_plain_buffers = true;
-  bool in_slices = false;     // a large vector may be worked off in slices (slices.h)
-  bool knows_inputs = false;  // its steps say which of their operands are
-  bool apart = false;         // no transfer spans blocks, so that each block may be cut into shares (railed_engine.h)
+  bool in_slices = false;     // a large vector may run in slices (slices.h)
+  bool knows_inputs = false;  // left_is_input and right_is_input of the steps are set
+  bool apart = false;         // no transfer spans blocks, so each block may be cut into shares (railed_engine.h)
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;
 };
 
-// Whether nobody writes that buffer, and all that is read of it is sent or copied as it is.
+// Whether no step writes `buffer`, and steps read it only to send or copy its bytes unchanged.
 bool OnlyGivesAway(const Plan& plan, BufferId buffer);
-// To whom.
+// The peers to which steps send bytes of `buffer`, sorted.
 std::vector<Rank> TakersOf(const Plan& plan, BufferId buffer);
 
-// Lays `schedule` out. REQUIRES: its steps name ranks of key's world.
+// Makes a plan of `schedule`. REQUIRES: the steps name ranks of the key's world.
 Plan MakePlan(const ScheduleKey& key, std::uint32_t chunks, const RankSchedule& schedule);
 
-// The plans of one rank, at most `limit`; the one unused for longest makes room. Keys' hosts outlive the cache. Thread
-// rule: one thread at a time.
+// The plans of one rank, at most `limit`. A new plan replaces the least recently used one. The `hosts` of all keys must
+// outlive the cache. Thread rule: one thread at a time.
 class PlanCache {
  public:
   PlanCache(Rank rank, std::size_t limit) : rank_(rank), limit_(limit) {}
 
-  // Lives until the next call. kInvalidArgument where the algorithm does not serve the collective. With
-  // `averages` the plan also marks which operands are inputs, as an average needs; that doubles the time to make it.
+  // The returned plan lives until the next call. kInvalidArgument: the algorithm does not implement the collective.
+  // With `averages` the plan also marks which operands are inputs, which averages need; marking doubles the time to
+  // make a plan.
   Result<const Plan*> Get(const ScheduleKey& key, bool averages = true);
 
  private:

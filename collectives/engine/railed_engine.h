@@ -1,8 +1,8 @@
-// The engines of a communicator, one for each rail (transport/rail.h). A large operation is cut into a share for each,
-// of every block alike, and they run side by side; what is small, or cannot be cut, goes by the first alone. To
-// everybody else they are one engine.
+// The engines of a communicator, one for each rail (transport/rail.h). A large operation is cut: each engine gets the
+// same share of every block, and the engines run side by side. An operation that is small or cannot be cut runs on the
+// first engine alone. All other code sees one engine.
 //
-// All ranks must cut alike: the rule (RailsOf) knows only what they have agreed on.
+// All ranks must cut alike, so the rule (RailsOf) depends only on values on which the ranks have agreed.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -20,20 +20,21 @@ namespace rondo {
 
 struct RailOptions {
   std::uint32_t rails = 1;
-  // No rail gets less of an operation than so many bytes of what a rank brings or gets, whichever is more.
+  // Each rail gets at least this many bytes of a rank's input or output, whichever is larger.
   std::uint64_t least_bytes = 256 << 10;
 };
 
-// How many rails, of so many, share an operation. One: its plan moves several blocks in one transfer (Plan::apart), or
-// their lengths differ, or it is small.
+// How many rails share an operation. The result is 1 if a transfer of the plan may span blocks (Plan::apart), if the
+// lengths of blocks differ, or if the operation is small.
 std::uint32_t RailsOf(const RailOptions& options, const Plan& plan, const OperationDescriptor& operation);
 
 class RailedEngine {
  public:
-  // `options`, whose `rail` is set here, are every engine's. A mover for each rail. Endpoint and movers outlive it.
+  // Every engine gets `options`, with its own `rail`. `movers` has one mover for each rail. Endpoint and movers must
+  // outlive this object.
   RailedEngine(EngineOptions options, const RailOptions& rails, Endpoint& endpoint, std::span<Mover* const> movers);
 
-  // All of these as Engine has them.
+  // The methods below have the contracts of Engine's methods.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale);
   bool running() const;
   std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
@@ -53,7 +54,7 @@ class RailedEngine {
 
   const RailOptions rails_;
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::size_t used_ = 1;  // by the running operation, or the last
+  std::size_t used_ = 1;  // rails that the running operation uses, or the last one used
 };
 
 }  // namespace rondo

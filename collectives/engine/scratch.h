@@ -1,5 +1,5 @@
-// The memory in which a plan keeps chunks that belong neither into the input nor into the output. It grows to the
-// largest plan seen and stays.
+// The memory for chunks that a plan keeps outside input and output. It grows to the size that the largest operation
+// needed and never shrinks.
 //
 // Thread rule: values.
 #pragma once
@@ -18,24 +18,25 @@ namespace rondo {
 
 class Scratch {
  public:
-  // Gives every range of the plan its place, and makes room. kResource: more than `max_bytes`. kOutOfMemory.
+  // Assigns an offset to every range of the plan, and grows the memory if necessary. kResource: more than `max_bytes`
+  // are needed. kOutOfMemory.
   Status Prepare(const Plan& plan, const BlockGrid& grid, std::uint64_t max_bytes,
                  const OperationDescriptor& operation);
-  // Gives the ranges other places. REQUIRES: that takes no more than was prepared.
+  // Assigns new offsets for another grid. REQUIRES: the grid needs no more memory than Prepare made.
   void LayOutAgain(const Plan& plan, const BlockGrid& grid);
 
-  // The address of a position of the virtual vector, in a range of the plan; a number, since that of position 0 may be
-  // nobody's memory.
+  // The address of a position of the virtual vector, in a range of the plan. An integer, because the address of
+  // position 0 may be outside the memory.
   std::uintptr_t AddressOf(std::size_t range, std::uint64_t position) const {
     return reinterpret_cast<std::uintptr_t>(memory_.get()) + shift_[range] + position;
   }
 
  private:
-  std::uint64_t LayOut(const Plan& plan, const BlockGrid& grid);  // returns the bytes that it takes
+  std::uint64_t LayOut(const Plan& plan, const BlockGrid& grid);  // returns the bytes that the ranges need
 
-  std::unique_ptr<std::byte[]> memory_;  // not zeroed: whatever is read was written before
+  std::unique_ptr<std::byte[]> memory_;  // not zeroed: every byte is written before it is read
   std::uint64_t bytes_ = 0;
-  // By range of the plan: what to add to a position to get its offset in the memory; wraps around.
+  // By range of the plan: the number that turns a position into an offset in the memory when added; may wrap around.
   std::vector<std::uint64_t> shift_;
 };
 

@@ -1,9 +1,9 @@
-// Checksums of frames, alike on the lanes of collectives and of messages (docs/WIRE.md, "Checksums").
+// Checksums of frames. They are the same on the lanes of collectives and of messages (docs/WIRE.md, "Checksums").
 //
-// A frame with checksums has two of them, both CRC-32C. That of the header stands in the header, so that a receiver
-// believes no length, offset or operation that it has not verified: a damaged one is told from ranks that disagree.
-// That of the whole frame stands behind the payload, so that a sender can stream a payload whose end it does not have
-// yet.
+// A frame with checksums has two of them, both CRC-32C. The checksum of the header is in the header, so a receiver uses
+// no length, offset or operation before it has verified the header. So it can distinguish a damaged header from ranks
+// that disagree. The checksum of the whole frame follows the payload, so a sender can begin to send a payload whose end
+// does not exist yet.
 //
 //   frame := header payload zeros crc:u32      together a multiple of kLineBytes
 //          | header                            without payload
@@ -25,53 +25,55 @@
 
 namespace rondo {
 
-// What a frame has of payload at most where a receiver may go on with it only when all of it has come and been
-// verified: a step that follows another one follows at this distance, and what is to be reduced waits in so much memory
-// per lane. Less costs more headers and calls; more would leave the cache between being summed and being folded.
+// The maximum payload of a frame if the receiver may use the payload only after the whole frame is verified. A
+// dependent step lags by up to this size, and each lane needs this much memory for payload that is to be reduced. A
+// smaller value costs more headers and calls. With a larger one, payload would leave the cache between checksum and
+// reduction.
 inline constexpr std::uint32_t kMostCheckedPayload = 64 << 10;
 
 inline constexpr std::size_t kChecksumBytes = 4;
 
-// What follows the payload.
+// The bytes that follow a payload: zeros and the checksum.
 constexpr std::uint64_t CheckedTailOf(std::uint64_t payload) {
   return payload == 0 ? 0 : RoundUp(payload + kChecksumBytes, kLineBytes) - payload;
 }
 inline constexpr std::size_t kMostTailBytes = kLineBytes + kChecksumBytes - 1;
 
-// What a checksum should be, as its sender says, and what it is of the bytes that came.
+// A checksum as its sender computed it, and as the receiver computed it from the bytes that arrived.
 struct Sums {
   std::uint32_t expected = 0;
   std::uint32_t found = 0;
   bool match() const { return expected == found; }
 };
 
-// Puts the header's checksum into its field. REQUIRES: that is 0.
+// Stores the header's checksum in its field. REQUIRES: the field is 0.
 void SealHeader(FrameHeaderBytes header);
-// As it stands in a sealed header: what the checksum of the whole frame goes on from.
+// The checksum in a sealed header. The checksum of the whole frame continues from it.
 std::uint32_t SumOfHeader(std::span<const std::byte, kFrameHeaderBytes> header);
-// The opposite of SealHeader: leaves 0 in the field, as in a frame without checksums. Where the sums match, `found` is
-// what the checksum of the frame goes on from.
+// The opposite of SealHeader: leaves 0 in the field, as in a frame without checksums. If the sums match, the checksum
+// of the whole frame continues from `found`.
 Sums OpenHeader(FrameHeaderBytes header);
 
-// What follows a payload, as its sender makes it. Lent to the lane until released.
+// The tail of a frame on the sender's side. It is lent to the lane until released.
 class OutgoingTail {
  public:
-  // `sum`: of header and payload. REQUIRES: payload > 0, and that nothing of the last one is lent any more.
+  // Makes the tail. `sum`: checksum of header and payload. REQUIRES: payload > 0; the previous tail is not lent any
+  // more.
   void Seal(std::uint64_t payload, std::uint32_t sum);
-  // Its last `bytes`.
+  // The last `bytes` bytes of the tail.
   Bytes Last(std::uint64_t bytes) const { return Bytes(bytes_).last(bytes); }
 
  private:
   std::array<std::byte, kMostTailBytes> bytes_{};
 };
 
-// What follows a payload, as it arrives, in however many pieces.
+// The tail of a frame on the receiver's side. It may arrive in several pieces.
 class IncomingTail {
  public:
   void Begin() { here_ = 0; }
-  // Takes from what has arrived at most the `due` bytes that are still to come; gives how many.
+  // Copies arrived bytes, at most `due`, which is how many bytes of the tail are missing. Returns how many.
   std::size_t Take(const Arrived& arrived, std::size_t due);
-  // REQUIRES: all of it is here. `sum`: of header and payload.
+  // `sum`: checksum of header and payload. REQUIRES: the whole tail has arrived.
   Sums Verify(std::uint32_t sum) const;
 
  private:
@@ -79,8 +81,8 @@ class IncomingTail {
   std::size_t here_ = 0;
 };
 
-// A frame that is not what its sender sent. `what`: "its header", "the 4096 bytes at 65536 of transfer 3".
-// kCorrupt, culprit: the peer.
+// The error for a frame whose bytes are not those that the sender sent: kCorrupt, with the peer as culprit. `what` says
+// where the damage is: "in its header", "in 4096 bytes at 65536 of transfer 3".
 Error DamagedFrame(Rank peer, std::uint32_t lane, std::uint64_t stream_offset, std::string_view what, const Sums& sums);
 
 }  // namespace rondo

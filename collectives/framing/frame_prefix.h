@@ -1,6 +1,6 @@
-// What the headers of all frames on lanes have in common, those of collectives and of messages (docs/WIRE.md): their
-// length, which is a cache line, and their first 28 bytes. After header and payload zeros follow up to the next
-// multiple of kLineBytes (with checksums: frame_check.h), so that both start on line boundaries of the stream.
+// The common part of all frame headers, of collectives and of messages (docs/WIRE.md): their length, which is a cache
+// line, and their first 28 bytes. Zeros follow header and payload up to the next multiple of kLineBytes (with
+// checksums: frame_check.h), so that headers and payloads start on line boundaries of the stream.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ inline constexpr std::size_t kFrameHeaderBytes = kLineBytes;
 using FrameHeaderBytes = std::span<std::byte, kFrameHeaderBytes>;
 using HeaderArray = std::array<std::byte, kFrameHeaderBytes>;
 
-// Byte offsets in every header.
+// Byte offsets that are the same in every header.
 namespace frame_prefix {
 inline constexpr std::uint16_t kMagic = 0x4F52;  // "RO"
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kMagicAt = 0, kVersionAt = 2, kTypeAt = 3, kCrcAt = 4, kStreamOffsetAt = 8,
                              kPayloadOffsetAt = 16, kPayloadBytesAt = 24, kEnd = 28;
 
-// The first 8 bytes as a number: magic, version, type, and 0 for the checksum.
+// The first 8 bytes of a header as a number: magic, version, type, and 0 for the checksum.
 constexpr std::uint64_t BeginningOf(std::uint8_t type) {
   return kMagic | std::uint64_t{kVersion} << 8 * kVersionAt | std::uint64_t{type} << 8 * kTypeAt;
 }
@@ -49,7 +49,7 @@ void Decode(const std::byte* in, Header& header) {
 
 inline std::uint8_t TypeOf(const std::byte* in) { return static_cast<std::uint8_t>(in[kTypeAt]); }
 
-// Why no frame of this version starts here, or nothing. Types are for the caller to check.
+// Returns nothing if a frame of this version starts here, otherwise why none does. The caller must check the type.
 inline std::optional<std::string_view> FindFault(const std::byte* in) {
   if (LoadLittle<std::uint16_t>(in + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
   if (in[kVersionAt] != std::byte{kVersion}) return "a frame of another version";
@@ -58,7 +58,7 @@ inline std::optional<std::string_view> FindFault(const std::byte* in) {
 }
 }  // namespace frame_prefix
 
-// What follows a payload without checksums, up to the next line.
+// The number of zeros that follow a payload without checksums, up to the next line boundary.
 constexpr std::uint64_t PaddingOf(std::uint64_t payload) { return RoundUp(payload, kLineBytes) - payload; }
 
 }  // namespace rondo

@@ -1,17 +1,18 @@
-// Receives frames from a lane, plain or with checksums (frame_check.h). Headers are looked at where they arrived and
-// taken off the lane once their owner has accepted them. With checksums a header is only shown when its sum matches,
-// and a frame is whole only when its sum does.
+// Receives frames from a lane, plain or with checksums (frame_check.h). PeekHeader returns a header without consuming
+// it; Begin consumes it when the caller has accepted it. With checksums, PeekHeader returns a header only if its
+// checksum matches, and a frame is whole only if its checksum matches.
 //
 //   HeaderArray header;
 //   RONDO_ASSIGN(const bool found, receiver.PeekHeader(header));
-//   if (!found) return;                     // else decode it, compare it with what is due
+//   if (!found) return;                     // otherwise decode the header and compare it with what is expected
 //   receiver.Begin(payload_bytes);
 //   receiver.Take(destination);             // until payload_left() is 0; or Discard
 //   if (receiver.TakeTail() == FrameReceiver::Tail::kDamaged) return receiver.DamagedPayload("in 4 bytes");
 //   receiver.End();
 //
-// Plain payload may be taken off the lane by the owner itself, as reductions in place are: without checksums only the
-// tail is counted here. Nothing is virtual or allocates after the constructor. Thread rule: the lane's.
+// Without checksums the caller may consume the payload from the lane itself, as reductions do that read it in place:
+// this class then only counts the tail. Nothing is virtual, and nothing allocates after the constructor. Thread rule:
+// the lane's.
 #pragma once
 
 #include <algorithm>
@@ -32,21 +33,21 @@ namespace rondo {
 class FrameReceiver {
  public:
   enum class Tail : std::uint8_t {
-    kNothing,  // nothing of it came
-    kPart,     // some came, and some is still to come
-    kWhole,    // all of it is here, and with checksums the frame is what its sender sent
-    kDamaged,  // all of it is here, and the frame is not what its sender sent
+    kNothing,  // no byte of the tail was taken
+    kPart,     // some bytes were taken, others have not arrived
+    kWhole,    // the whole tail was taken, and the frame's checksum, if it has one, matches
+    kDamaged,  // the whole tail was taken, and the frame's checksum does not match
   };
 
-  // The lane outlives it; `lane_index` is its number in errors.
+  // The lane must outlive the receiver. Errors name the lane by `lane_index`.
   FrameReceiver(Lane& lane, std::uint32_t lane_index, bool checksums);
 
   Lane& lane() const { return *lane_; }
 
   // ---- between frames ----
 
-  // The header at the front of the lane, left there; false until all of it has arrived. kCorrupt: its checksum does not
-  // match. With checksums its field for them is shown as without: 0.
+  // Copies the header at the front of the lane and leaves it there. False: the header has not arrived completely.
+  // kCorrupt: its checksum does not match. The copy's checksum field is 0, as in a header without a checksum.
   Result<bool> PeekHeader(HeaderArray& header) {
     const Arrived arrived = lane_->Peek(kFrameHeaderBytes);
     if (arrived.first.size() >= kFrameHeaderBytes) {
@@ -57,11 +58,11 @@ class FrameReceiver {
       std::copy_n(arrived.second.data(), kFrameHeaderBytes - arrived.first.size(),
                   header.data() + arrived.first.size());
     }
-    if (check_ != nullptr) [[unlikely]]  // here and below: kept off the path of those who have none
+    if (check_ != nullptr) [[unlikely]]  // here and below: keeps the fast path without checksums short
       RONDO_TRY(OpenChecked(header));
     return true;
   }
-  // Takes the header off that PeekHeader has shown; a frame with so much payload comes.
+  // Consumes the header that PeekHeader has returned, and begins a frame with `payload_bytes` of payload.
   void Begin(std::uint32_t payload_bytes) {
     lane_->Consume(kFrameHeaderBytes);
     receiving_ = true;
@@ -76,14 +77,14 @@ class FrameReceiver {
 
   bool receiving() const { return receiving_; }
   std::uint64_t payload_bytes() const { return payload_bytes_; }
-  // Payload that Take and Discard have taken, verified or not.
+  // Payload bytes that Take and Discard have taken, verified or not.
   std::uint64_t arrived() const { return arrived_; }
   std::uint64_t payload_left() const { return payload_bytes_ - arrived_; }
   std::uint64_t tail_left() const { return tail_left_; }
-  // Take, Discard and TakeTail have taken all of the frame, and with checksums it is what its sender sent.
+  // Whether Take, Discard and TakeTail have taken the whole frame. After Tail::kDamaged the result means nothing.
   bool whole() const { return arrived_ == payload_bytes_ && tail_left_ == 0; }
 
-  // Moves arrived payload into `destination`, which has at most payload_left() bytes; returns how much.
+  // Moves arrived payload into `destination`, which has at most payload_left() bytes. Returns how many bytes.
   std::size_t Take(MutableBytes destination) {
     const std::size_t taken = lane_->ReadInto(destination);
     arrived_ += static_cast<std::uint32_t>(taken);
@@ -91,9 +92,9 @@ class FrameReceiver {
       Sum(destination.first(taken));
     return taken;
   }
-  // Throws arrived payload away; returns how much.
+  // Discards arrived payload. Returns how many bytes.
   std::size_t Discard();
-  // Takes arrived bytes of what follows the payload. REQUIRES: the payload has been taken, by whomever.
+  // Takes arrived bytes of the tail. REQUIRES: all payload has been consumed, here or by the caller.
   Tail TakeTail() {
     if (tail_left_ == 0) return Tail::kWhole;
     if (check_ != nullptr) [[unlikely]]
@@ -102,14 +103,14 @@ class FrameReceiver {
     lane_->Consume(here);
     return AfterTaking(here);
   }
-  // After Tail::kDamaged. `what`: "in 4096 bytes at 65536 of transfer 3".
+  // The error to report after Tail::kDamaged. `what`: "in 4096 bytes at 65536 of transfer 3".
   Error DamagedPayload(std::string_view what) const;
   void End() { receiving_ = false; }
 
  private:
   struct Check {
     IncomingTail tail;
-    std::uint32_t sum = 0;  // of the header and the payload that has arrived
+    std::uint32_t sum = 0;  // checksum of the header and of the payload that has arrived
     std::uint32_t lane_index = 0;
   };
 
@@ -126,7 +127,7 @@ class FrameReceiver {
   std::unique_ptr<Check> check_;  // null without checksums
   std::uint32_t payload_bytes_ = 0;
   std::uint32_t arrived_ = 0;
-  std::uint32_t tail_left_ = 0;  // of what follows the payload, still to be taken
+  std::uint32_t tail_left_ = 0;  // bytes of the tail that are not taken yet
   bool receiving_ = false;
 };
 

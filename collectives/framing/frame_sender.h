@@ -1,6 +1,6 @@
-// Sends frames on a lane, plain or with checksums (frame_check.h): keeps the memory of headers and of what follows
-// payloads while the lane may still read it, and hands the lane header, payload and tail in one call. What the headers
-// say is their owner's: the engine's (engine/frame.h) or that of messages (point_to_point/message_frame.h).
+// Sends frames on a lane, plain or with checksums (frame_check.h). It keeps the memory of headers and tails while the
+// lane may still read it, and gives the lane header, payload and tail in one call. The caller encodes the headers:
+// those of collectives (engine/frame.h) or of messages (point_to_point/message_frame.h).
 //
 //   if (!sender.HasFreeHeader()) return;
 //   Encode(header, sender.Header());
@@ -12,7 +12,7 @@
 //     frame.sent += lane.Write(pieces.all());
 //   }
 //
-// Nothing here is virtual or allocates after the constructor. Thread rule: the lane's.
+// Nothing here is virtual, and nothing allocates after the constructor. Thread rule: the lane's.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +29,18 @@
 
 namespace rondo {
 
-// How much one lane direction moves before others get their turn: a rank that only received while its own data waited
-// would halve a duplex link.
+// The maximum number of bytes that one lane direction moves before other directions are polled. A rank that only
+// received while its own data waited would use only half of a duplex link.
 inline constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 
-// A frame on its way: header, payload, and a tail, which is padding or, with checksums, padding and a sum. By default
-// one that has been sent.
+// A frame that is being sent: header, payload and tail. The tail is padding, or padding and a checksum. The default
+// value is a frame that is already sent.
 struct OutgoingFrame {
   const std::byte* payload = nullptr;      // lent to the lane
   std::uint64_t sent = kFrameHeaderBytes;  // bytes of header, payload and tail that the lane has accepted
   std::uint32_t payload_bytes = 0;
   std::uint32_t tail_bytes = 0;
-  std::uint32_t slot = 0;  // in its sender: of header and tail
+  std::uint32_t slot = 0;  // index of its header and tail in the sender
 
   std::uint64_t bytes() const { return kFrameHeaderBytes + std::uint64_t{payload_bytes} + tail_bytes; }
   bool all_sent() const { return sent == bytes(); }
@@ -49,7 +49,7 @@ struct OutgoingFrame {
   }
 };
 
-// What goes into one call of a lane: at most kFrames frames.
+// The pieces of at most kFrames frames, for one call of Lane::Write.
 template <std::size_t kFrames>
 class FramePieces {
  public:
@@ -58,7 +58,7 @@ class FramePieces {
     asked_ += piece.size();
   }
   bool empty() const { return count_ == 0; }
-  std::uint64_t asked() const { return asked_; }  // bytes
+  std::uint64_t asked() const { return asked_; }  // bytes of all pieces
   std::span<const Bytes> all() const { return std::span(pieces_.data(), count_); }
 
  private:
@@ -69,32 +69,34 @@ class FramePieces {
 
 class FrameSender {
  public:
-  // Frames whose headers are lent to the lane at one time, at most.
+  // Maximum number of frames whose headers are lent to the lane at one time.
   static constexpr std::size_t kHeaders = 16;
 
-  // The lane outlives it.
+  // The lane must outlive the sender.
   FrameSender(Lane& lane, bool checksums);
 
   Lane& lane() const { return *lane_; }
 
-  // Whether the lane has released the header `ahead` frames behind the next one, which is then encoded in place.
+  // Whether the header `ahead` places after the next one is free: the lane has released it. If so, the caller may
+  // encode into Header(ahead).
   bool HasFreeHeader(std::size_t ahead = 0) const { return lent_until_[SlotOf(ahead)] <= lane_->released(); }
   HeaderArray& Header(std::size_t ahead = 0) { return headers_[SlotOf(ahead)]; }
 
-  // The frame whose header was encoded there. A frame that does not begin may be made again, with the same bytes.
+  // Makes the frame whose header was encoded in Header(ahead). If the frame does not begin, it may be made again, with
+  // the same bytes.
   OutgoingFrame Make(const std::byte* payload, std::uint64_t payload_bytes, std::size_t ahead = 0) {
     OutgoingFrame frame{.payload = payload,
                         .sent = 0,
                         .payload_bytes = static_cast<std::uint32_t>(payload_bytes),
                         .tail_bytes = static_cast<std::uint32_t>(PaddingOf(payload_bytes)),
                         .slot = SlotOf(ahead)};
-    if (checks_ != nullptr) [[unlikely]]  // here and below: kept off the path of those who have none
+    if (checks_ != nullptr) [[unlikely]]  // here and below: keeps the fast path without checksums short
       Seal(frame);
     return frame;
   }
 
-  // Says that the frame made with the next header begins at this offset of the stream. The next call of Make takes the
-  // header after it.
+  // Notes that the frame made with the next header begins at this offset of the stream. The next call of Make uses the
+  // header after that one.
   void Begin(const OutgoingFrame& frame, std::uint64_t stream_offset) {
     std::uint64_t lent = kFrameHeaderBytes;
     if (checks_ != nullptr) [[unlikely]]  // the tail is lent as well
@@ -103,8 +105,8 @@ class FrameSender {
     next_ = (next_ + 1) % kHeaders;
   }
 
-  // Adds what is left of the frame and may go: of its payload no more than the first `final_bytes`, which nobody will
-  // change any more, and kTurnBytes at a time.
+  // Adds the unsent bytes of the frame that may be sent. Of the payload these are at most the first `final_bytes`,
+  // whose values are final, and at most kTurnBytes in one call.
   template <std::size_t kFrames>
   void Gather(const OutgoingFrame& frame, std::uint64_t final_bytes, FramePieces<kFrames>& pieces) {
     std::uint64_t at = frame.sent;
@@ -127,14 +129,14 @@ class FrameSender {
  private:
   struct Check {
     OutgoingTail tail;
-    std::uint64_t summed = 0;  // bytes of the payload
-    std::uint32_t sum = 0;     // of the header and these
+    std::uint64_t summed = 0;  // payload bytes included in `sum`
+    std::uint32_t sum = 0;     // checksum of the header and of these bytes
   };
 
   std::uint32_t SlotOf(std::size_t ahead) const { return static_cast<std::uint32_t>((next_ + ahead) % kHeaders); }
   void Seal(OutgoingFrame& frame);
   void SumUpTo(std::uint64_t end, const OutgoingFrame& frame);
-  // The last `bytes` of what follows a payload.
+  // The last `bytes` bytes of a tail.
   Bytes TailOf(std::uint32_t slot, std::uint64_t bytes) const {
     if (checks_ != nullptr) [[unlikely]]
       return (*checks_)[slot].tail.Last(bytes);
@@ -143,10 +145,10 @@ class FrameSender {
 
   static constexpr std::array<std::byte, kLineBytes> kZeros{};
 
-  // Lent to the lane until released, so they take turns. The owner's state of the frame at the head follows the small
-  // members in their cache line.
+  // A header is lent to the lane until released, so headers are used in rotation. The small members come last, so that
+  // they share a cache line with the fields that the class's owner declares behind a FrameSender.
   std::array<HeaderArray, kHeaders> headers_;
-  std::array<std::uint64_t, kHeaders> lent_until_{};  // stream offset after what was last lent from there
+  std::array<std::uint64_t, kHeaders> lent_until_{};  // by header: it is free when the lane has released this offset
   Lane* lane_;
   std::unique_ptr<std::array<Check, kHeaders>> checks_;  // null without checksums
   std::uint32_t next_ = 0;

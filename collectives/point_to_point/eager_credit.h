@@ -1,6 +1,6 @@
-// The credit for eager messages on one lane: what this rank may still send unasked, and what its peer may. It counts
-// places in the stream (CreditOf), in all since the lane began, so a count that a header carries can be repeated or
-// left out without harm.
+// The credit for eager messages on one lane, in both directions: how much this rank may still send, and how much its
+// peer may. All counts are bytes of the stream (CreditOf), totals since the lane began. So a header may repeat a count
+// or leave one out without harm.
 //
 // Thread rule: values.
 #pragma once
@@ -13,14 +13,15 @@ namespace rondo {
 
 class EagerCredit {
  public:
-  // `limit_bytes`: unreturned at most, in each direction; equal on both ranks.
+  // `limit_bytes`: the maximum of credit spent and not returned, in each direction; equal on both ranks.
   explicit EagerCredit(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
 
-  // ---- what this rank sends ----
+  // ---- messages that this rank sends ----
 
   bool Allows(std::uint64_t message_bytes) const { return spent_ + CreditOf(message_bytes) <= limit_ + regained_; }
   void Spend(std::uint64_t message_bytes) { spent_ += CreditOf(message_bytes); }
-  // The peer has returned so much in all. False: it cannot have, for that is less than before or more than was spent.
+  // The peer has returned `total` bytes of credit in total. False: the number is invalid, because it is less than
+  // before or more than was spent.
   bool Regain(std::uint64_t total) {
     if (total < regained_ || total > spent_) return false;
     regained_ = total;
@@ -29,22 +30,22 @@ class EagerCredit {
   std::uint64_t spent() const { return spent_; }
   std::uint64_t regained() const { return regained_; }
 
-  // ---- what its peer sends ----
+  // ---- messages that the peer sends ----
 
-  // A message has come. False: the peer had not so much credit.
+  // A message has arrived. False: the peer did not have enough credit for it.
   bool Take(std::uint64_t message_bytes) {
     taken_ += CreditOf(message_bytes);
     return taken_ <= limit_ + returned_;
   }
-  // The message takes no memory of this rank any more: its credit is to be returned.
+  // The message uses no memory of this rank any more, so its credit must be returned.
   void Owe(std::uint64_t message_bytes) { owed_ += CreditOf(message_bytes); }
-  // Whether so much is owed that it must not wait for a header that goes out anyway.
+  // Whether so much credit is owed that a frame must be sent only to return it.
   bool OwesMuch() const { return owed_ > returned_ && (owed_ - returned_) * kReturnFraction >= limit_; }
-  // What the next header returns in all.
+  // The total that the next header must carry as returned.
   std::uint64_t Return() { return returned_ = owed_; }
 
  private:
-  // Credit goes back with whatever is sent; by itself once this part of it is owed.
+  // Every header returns the credit that is owed. A credit frame is sent when 1/kReturnFraction of the limit is owed.
   static constexpr std::uint64_t kReturnFraction = 4;
 
   std::uint64_t limit_;

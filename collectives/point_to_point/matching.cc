@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// Spare nodes keep the memory of small messages, and there are at most so many of them.
+// A spare node keeps its memory if that is at most kKeptBytes. There are at most kMaxSpares spare nodes.
 constexpr std::size_t kKeptBytes = 4096;
 constexpr std::size_t kMaxSpares = 64;
 

@@ -1,12 +1,12 @@
-// Which receive takes which message: receives that wait for messages, and messages that wait for receives.
+// Matches messages with receives. It holds receives that wait for messages, and messages that wait for receives.
 //
-//   - A message goes to the receive that was posted first among those that take it.
-//   - A receive takes, of the messages from one rank that it could take, the one that came first. If it takes any rank,
-//     the ranks have turns: nobody who sends a lot keeps others from being heard.
+//   - A message goes to the receive that was posted first among the receives that accept it.
+//   - A receive takes the message that arrived first among the messages of one rank that it accepts. If it accepts any
+//     rank, the ranks are searched in rotation, so that a rank that sends much does not delay the others.
 // Both rules together keep the order of messages of one (sender, tag).
 //
-// Searching is linear in what waits: the receives posted (all of them), the messages held (of the ranks in question).
-// What is held is bounded by the senders' credits; see MessageLane. Thread rule: the engine's thread.
+// A search is linear in the number of posted receives, or of held messages of the ranks that the receive accepts. The
+// senders' credit limits the held messages; see MessageLane. Thread rule: the engine's thread.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,20 @@
 
 namespace rondo {
 
-// A message that came before its receive.
+// A message that arrived before its receive was posted.
 struct HeldMessage {
   Rank source = kNoRank;
   Tag tag = 0;
   DataType type = DataType::kUint8;
   std::uint64_t bytes = 0;
-  // Announced: waits at its sender, known there by `id`. A message to oneself waits in its operation. Else it is here.
-  bool announced = false;
-  std::uint64_t id = 0;
-  MessageOperation* own_send = nullptr;
-  // Eager: its bytes, as far as they have come.
+  bool announced = false;                // the bytes wait at the sender
+  std::uint64_t id = 0;                  // the message's number on its lane
+  MessageOperation* own_send = nullptr;  // for a message from this rank to itself: the bytes wait in this operation
+  // For an eager message: the bytes that have arrived.
   std::unique_ptr<std::byte[]> data;
   std::size_t capacity = 0;
   std::uint64_t arrived = 0;
-  MessageOperation* receiver = nullptr;  // that matched it while it was still coming
+  MessageOperation* receiver = nullptr;  // the receive that matched while the message was still arriving
 };
 
 class Matching {
@@ -43,30 +42,30 @@ class Matching {
 
   // ---- receives ----
 
-  // Puts it where its order says.
+  // Posts the receive, at the position that `order` gives.
   void Post(MessageOperation& receive) {
     receive.stage = MessageStage::kPosted;
     posted_.InsertSorted(receive, [&](const MessageOperation& other) { return other.order > receive.order; });
   }
-  // The same, and it wants to be matched with what is held: its message was withdrawn.
+  // Queues a receive whose message was withdrawn. The engine takes it by TakePostedAgain and matches it again.
   void PostAgain(MessageOperation& receive) { again_.PushBack(receive); }
   MessageOperation* TakePostedAgain();
-  // The receive for a message that comes, no longer posted; null: there is none.
+  // Removes and returns the posted receive for an arriving message; null if there is none.
   MessageOperation* TakeReceive(Rank source, Tag tag);
   const StageList& posted() const { return posted_; }
 
   // ---- messages ----
 
   using Iterator = std::list<HeldMessage>::iterator;
-  // Holds a message, after those from the same rank. Null: no memory for `room` bytes.
+  // Holds a message behind earlier ones from the same rank. Null: no memory for `room` bytes.
   HeldMessage* Hold(Rank source, std::size_t room);
-  // The message for a receive; null: there is none. It stays held.
+  // The held message for a receive; null if there is none. The message stays held.
   HeldMessage* Find(const MessageOperation& receive);
-  // The announced message of that number; null: there is none.
+  // The held announced message with this id; null if there is none.
   HeldMessage* FindAnnounced(Rank source, std::uint64_t id);
-  // Takes it out of the order of its rank; it lives until it is forgotten.
+  // Removes the message from its rank's queue, so that Find does not return it again. It lives until Forget.
   void Detach(HeldMessage& message);
-  // REQUIRES: it is held or detached.
+  // Destroys the message. REQUIRES: it is held or detached.
   void Forget(HeldMessage& message);
   template <typename Visit>
   void ForEachHeld(Visit visit) {
@@ -83,12 +82,12 @@ class Matching {
  private:
   void Recycle(std::list<HeldMessage>& from, Iterator at);
 
-  StageList posted_;                          // in the order of their posting
-  StageList again_;                           // to be matched anew
-  std::vector<std::list<HeldMessage>> held_;  // by source, in the order of their coming
+  StageList posted_;                          // in order of posting
+  StageList again_;                           // receives that must be matched again
+  std::vector<std::list<HeldMessage>> held_;  // by source, in order of arrival
   std::list<HeldMessage> detached_;
-  std::list<HeldMessage> spare_;  // nodes to use again, so that a steady state allocates nothing
-  std::size_t next_source_ = 0;   // whose turn it is with receives from any rank
+  std::list<HeldMessage> spare_;  // unused nodes, kept so that steady state allocates nothing
+  std::size_t next_source_ = 0;   // source that the next receive from any rank tries first
 };
 
 }  // namespace rondo

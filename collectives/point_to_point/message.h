@@ -1,7 +1,7 @@
-// What a message between two ranks is known by.
+// How messages between ranks are addressed.
 //
 // A send names a rank and a tag; a receive names a rank or kAnyRank, and a tag or kAnyTag. Messages of one (sender,
-// tag) are received in the order in which they were sent; nothing else has an order.
+// tag) are received in the order in which they were sent. No other order is guaranteed.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ namespace rondo {
 // Chosen by the user: 0 to 2^31 - 1.
 using Tag = std::int32_t;
 
-// Of a receive: takes what comes from whomever, whatever its tag.
+// In a receive: match messages from any rank; match messages with any tag.
 inline constexpr Rank kAnyRank = -2;
 inline constexpr Tag kAnyTag = -1;
 
-// What a receive got. `count` elements were written to the front of its buffer; the rest of it is as it was.
+// The message that a receive got. `count` elements were written to the front of its buffer; the rest of the buffer is
+// unchanged.
 struct Message {
   Rank source = kNoRank;
   Tag tag = kAnyTag;

@@ -102,7 +102,7 @@ void MessageEngine::Match(MessageOperation& receive) {
 }
 
 void MessageEngine::Meet(Rank peer) {
-  // Where no lane can be made the peer's sends wait, and say so; nothing of ours has failed.
+  // If no lane can be made, the peer's sends wait and report why. No operation of this rank has failed.
   (void)LaneTo(peer);
 }
 
@@ -117,7 +117,7 @@ Status MessageEngine::EndDeparted() {
     const LaneState state = lane->lane().state();
     const bool over = state == LaneState::kEnded || state == LaneState::kFailed;
     if (!over || lane->abandoned() || !departed_[static_cast<std::size_t>(lane->peer())]) continue;
-    // A lane that broke while something was sent may have what came before.
+    // A lane that failed during a send may still hold messages that had arrived.
     RONDO_ASSIGN(const bool moved, lane->Poll());
     if (moved) continue;
     lane->Abandon();
@@ -192,7 +192,7 @@ bool MessageEngine::HasOutput() const {
   return std::any_of(open_.begin(), open_.end(), [](const MessageLane* lane) { return lane->HasOutput(); });
 }
 
-// ---- what ends without success ----
+// ---- failures and timeouts ----
 
 bool MessageEngine::HasLeft(Rank peer) const {
   if (peer == options_.rank) return ending_;
@@ -266,7 +266,7 @@ std::optional<Error> MessageEngine::Expire(TimePoint now) {
       case MessageStage::kPosted: completions_.Fail(operation, std::move(late)); break;
       case MessageStage::kSending:
       case MessageStage::kReleasing:
-        // Of a message without bytes nothing is lent to the lane but its header, which is the lane's own.
+        // A message without bytes lends only its header to the lane, and the lane owns the header's memory.
         if (operation.bytes > 0) return late;
         lanes_[static_cast<std::size_t>(operation.peer)]->LetGo(operation);
         completions_.Fail(operation, std::move(late));
@@ -301,7 +301,7 @@ std::string MessageEngine::Explain(const MessageOperation& operation) const {
                      : peer == options_.rank
                          ? fmt::format("rank {} itself has sent none", peer)
                          : fmt::format("none has come from rank {} ({})", peer, endpoint_.DescribePeer(peer));
-  // Nothing helps a wrong tag more than to see the one that came.
+  // If the tag is wrong, the tag that did arrive helps most.
   const HeldMessage* other = nullptr;
   std::size_t others = 0;
   matching_.ForEachHeld([&](const HeldMessage& held) {

@@ -1,17 +1,18 @@
-// Sends and receives of one rank: all in flight at once, with every peer and with itself.
+// Runs all sends and receives of one rank, with every peer and with the rank itself. They are all in flight at once.
 //
 //   MessageEngine engine(options, endpoint);
 //   engine.Start(operation);          // lent until operation.final
 //   while (!operation.final) engine.Poll();
 //
-// Matching is that of matching.h, the protocol with one peer that of message_lane.h. Messages to oneself follow the
-// same rules without a lane: small ones are copied aside, within the same credit; larger ones wait for their receive.
+// matching.h has the matching rules, message_lane.h the protocol with one peer. Messages from a rank to itself follow
+// the same rules without a lane: small ones are copied to a buffer, within the same credit; larger ones wait for their
+// receive.
 //
-// Lanes are made when a send or receive first names a peer, or when the peer calls (Meet). A receive from any rank
-// makes none: whoever sends, calls.
+// The engine makes a lane when a send or receive first names the peer, or when the peer has opened its lane to this
+// rank (Meet). A receive from any rank makes no lane, because each sender opens its own.
 //
-// The engine is sans-I/O: it blocks on nothing, owns no thread, reads no clock. Messages that meet a posted receive
-// allocate nothing in steady state. Thread rule: one thread at a time, the owner of the endpoint.
+// The engine is sans-I/O: it never blocks, owns no thread, and reads no clock. In steady state, messages that match a
+// posted receive allocate nothing. Thread rule: one thread at a time, the owner of the endpoint.
 #pragma once
 
 #include <cstdint>
@@ -36,61 +37,61 @@ struct MessageEngineOptions {
   MessageObserver* observer = nullptr;  // outlives the engine
 };
 
-// What becomes, when a rank ends, of receives that no message has come for.
+// What BeginEnd does with receives for which no message has arrived.
 enum class PostedReceives : std::uint8_t { kStay, kGivenUp };
 
 class MessageEngine {
  public:
-  // The endpoint outlives the engine.
+  // The endpoint must outlive the engine.
   MessageEngine(const MessageEngineOptions& options, Endpoint& endpoint);
 
-  // REQUIRES: peer and tag are sound. Ends the operation at once where no lane can be made.
+  // Starts an operation. If no lane can be made, the operation fails at once. REQUIRES: peer and tag are valid.
   void Start(MessageOperation& operation);
-  // The peer has opened its lane of messages to us.
+  // The peer has opened its lane of messages to this rank.
   void Meet(Rank peer);
-  // The peer has said goodbye. What it sent before is still received; once its lane is over too, or where there is
-  // none, EndDeparted ends what needs it. An error (as of Poll) is final.
+  // The peer has sent its goodbye. Messages that it sent before are still received. When its lane has ended too, or if
+  // there is no lane, EndDeparted fails the operations that need the peer. An error of EndDeparted (those of Poll) is
+  // final.
   void Depart(Rank peer);
   Status EndDeparted();
-  // This rank closes: nothing will be started any more. Announced messages that no receive has matched are refused, and
-  // peers are told the end, so that their receives from this rank end too. Receives that are given up end with kClosed.
+  // This rank closes and starts no more operations. Announced messages that no receive has matched are refused. Peers
+  // get an end frame, so that their receives from this rank end too. With kGivenUp, posted receives end with kClosed.
   void BeginEnd(PostedReceives receives = PostedReceives::kStay);
 
-  // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: revoke, then
-  // FailAll.
+  // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: the caller must
+  // revoke the lanes and then call FailAll.
   Result<bool> Poll();
-  // Whether Poll would find a message that has come. Looks a few times, for no longer than Poll and what goes with it
-  // take; where there are many lanes, not at all.
+  // Whether a frame has arrived that Poll would receive. The call checks the lanes a few times, which takes no longer
+  // than a Poll and the work around it. With more than a few lanes it checks none and returns false.
   bool Glance();
   // How many operations have ended since the last call.
   std::uint32_t TakeFinished() { return completions_.Take(); }
-  // Answers, credit or an end are to go out, though perhaps no operation of this rank is under way.
+  // Whether answers, credit or an end frame wait to be sent, even if no operation of this rank is pending.
   bool HasOutput() const;
 
-  // The earliest deadline of all that is under way; TimePoint::max() where nothing is. It may be too early.
+  // The earliest deadline of the pending operations; TimePoint::max() if there are none. It may be too early.
   TimePoint next_deadline() const { return next_deadline_; }
-  // All that is under way gets so much more time.
+  // Extends the deadlines of all pending operations.
   void PutOffDeadlines(Duration by);
-  // Ends what is late with kTimeout. An operation whose bytes are under way cannot be taken back: its error is
-  // returned, as one that is final for all.
+  // Ends late operations with kTimeout. An operation whose bytes are already in transfer cannot be withdrawn: its error
+  // is returned instead, and is final for the whole engine.
   std::optional<Error> Expire(TimePoint now);
-  // kTimeout: that what was started first has not ended within `whose` time, and why. REQUIRES: something is pending.
+  // The error (kTimeout) that the oldest pending operation has not ended within `whose` time, and why.
   Error LateFor(std::string_view whose, Duration time) const;
 
-  // A peer that is needed and whose lane is broken or ended, and that has not departed; with the lane's error (null
-  // when merely ended).
+  // A peer that is needed, has not departed, and whose lane has failed or ended.
   struct FailedLane {
     Rank peer = kNoRank;
-    const Error* error = nullptr;
+    const Error* error = nullptr;  // the lane's error; null if the lane ended without one
   };
   std::optional<FailedLane> FindFailedLane() const;
 
-  // Ends everything with that error. REQUIRES: the lanes have been revoked; Poll is never called again.
+  // Ends all pending operations with `error`. REQUIRES: the lanes have been revoked; Poll is never called again.
   void FailAll(const Error& error);
-  // Ends one that was not started.
+  // Ends an operation that was not started.
   void Fail(MessageOperation& operation, const Error& error);
 
-  // Messages that came and that nobody has received.
+  // The number of messages that have arrived and that no receive has taken.
   std::size_t held_messages() const { return matching_.held_messages(); }
 
  private:
@@ -98,10 +99,10 @@ class MessageEngine {
   void StartSend(MessageOperation& send);
   void StartReceive(MessageOperation& receive);
   void SendToSelf(MessageOperation& send);
-  // Gives it a held message, or posts it.
+  // Gives `receive` a held message, or posts it.
   void Match(MessageOperation& receive);
   void TakeOwn(MessageOperation& receive, HeldMessage& held);
-  // Ends receives for which nobody is left to send.
+  // Fails the posted receives whose possible senders have all left.
   void FailHopeless();
   void GiveUpReceives();
   bool HasLeft(Rank peer) const;
@@ -114,13 +115,13 @@ class MessageEngine {
   Completions completions_;
   Matching matching_;
   std::vector<std::unique_ptr<MessageLane>> lanes_;  // by peer
-  std::vector<MessageLane*> open_;                   // those there are
-  std::size_t first_ = 0;                            // whose turn it is to be polled first
-  std::vector<bool> departed_;                       // by peer: it said goodbye
-  std::size_t ended_lanes_ = 0;                      // of which the peer has told the end, as last counted
+  std::vector<MessageLane*> open_;                   // the lanes that exist
+  std::size_t first_ = 0;                            // index (modulo) of the lane to poll first
+  std::vector<bool> departed_;                       // by peer: its goodbye has arrived
+  std::size_t ended_lanes_ = 0;                      // lanes whose peer has sent its end frame, as last counted
   ActiveList active_;
   std::uint64_t receives_ = 0;
-  std::uint64_t own_held_bytes_ = 0;  // messages to oneself that were copied aside, as credit counts
+  std::uint64_t own_held_bytes_ = 0;  // credit of messages from this rank to itself that are held as copies
   TimePoint next_deadline_ = TimePoint::max();
   bool ending_ = false;
 };

@@ -1,5 +1,5 @@
-// The headers of messages' frames, version 1 (docs/WIRE.md has the grammar; framing/frame_prefix.h what they share with
-// those of collectives).
+// The headers of messages' frames, version 1. docs/WIRE.md has the grammar; framing/frame_prefix.h has the fields that
+// they share with headers of collectives.
 #pragma once
 
 #include <cstddef>
@@ -17,51 +17,52 @@
 
 namespace rondo {
 
-// Messages with a peer have a lane of their own (kMessageLaneIndex). Whoever opens it tells its peer by a heartbeat
-// with this body, so that the peer opens it too: a receive from any rank cannot know whom to listen to.
+// Messages with a peer use a lane of their own (kMessageLaneIndex). A rank that opens it sends the peer a heartbeat
+// with this body, so that the peer opens the lane too: a receive from any rank does not know which lanes to open.
 std::string LaneCall();
 bool IsLaneCall(std::string_view body);
 
-// The numbers go over the wire; 1 is a collective's data.
+// The numbers are sent on the wire; 1 is data of a collective.
 enum class MessageFrameType : std::uint8_t {
-  kMessage = 2,       // a whole message, within the credit of its sender
-  kAnnouncement = 3,  // a message that waits at its sender until it is asked for
+  kMessage = 2,       // a whole eager message, within the credit of its sender
+  kAnnouncement = 3,  // announces a message that waits at its sender until it is cleared
   kClear = 4,         // a receive has matched the announcement: send the body
   kBody = 5,          // a piece of an announced message
   kRefusal = 6,       // the announced message will not be received; `refusal` says why
-  kCredit = 7,        // only `returned_bytes`
-  kEnd = 8,           // nothing follows from this rank but answers: it closes
-  kWithdrawal = 9,    // the announced message will not be sent: its sender gave up
+  kCredit = 7,        // carries only `returned_bytes`
+  kEnd = 8,           // the sender closes: only answers follow
+  kWithdrawal = 9,    // the announced message will not be sent, because its sender timed out
 };
 
 enum class Refusal : std::uint8_t {
   kNone = 0,
-  kTooLong = 1,    // for the receive that matched it: `message_bytes` is that one's room
-  kOtherType = 2,  // that one's is `type`
-  kClosed = 3,     // the rank closes and has no receive for it
+  kTooLong = 1,    // the matching receive's buffer is too small; `message_bytes` is its size
+  kOtherType = 2,  // the matching receive has another type, `data_type`
+  kClosed = 3,     // the receiver closes and has no receive for the message
 };
 
 struct MessageHeader {
   MessageFrameType type = MessageFrameType::kCredit;
-  std::uint64_t stream_offset = 0;        // of this header, in its lane direction
-  std::uint64_t payload_offset = 0;       // of a body's piece, within its message
-  std::uint32_t payload_bytes = 0;        // of this frame
-  Tag tag = 0;                            // of message, announcement
-  std::uint64_t id = 0;                   // counts messages and announcements of this lane direction, from 1
-  std::uint64_t message_bytes = 0;        // of message, announcement; of a refusal: the receive's room
-  std::uint64_t returned_bytes = 0;       // eager credit returned so far, in all
-  DataType data_type = DataType::kUint8;  // of message, announcement; of a refusal: the receive's
+  std::uint64_t stream_offset = 0;        // offset of this header in its lane direction
+  std::uint64_t payload_offset = 0;       // in a body: offset of the payload within the message
+  std::uint32_t payload_bytes = 0;        // payload of this frame
+  Tag tag = 0;                            // in messages and announcements
+  std::uint64_t id = 0;                   // number of the message; counts messages and announcements from 1
+  std::uint64_t message_bytes = 0;        // in messages and announcements: length; in a refusal: size of the buffer
+  std::uint64_t returned_bytes = 0;       // eager credit returned since the lane began, in total
+  DataType data_type = DataType::kUint8;  // in messages and announcements; in a refusal: the receive's type
   Refusal refusal = Refusal::kNone;
   bool operator==(const MessageHeader&) const = default;
 };
 
 void Encode(const MessageHeader& header, FrameHeaderBytes out);
-// Why the bytes are no sound header, or nothing when they are one: types, tag and lengths are within their ranges and
-// agree with each other. Nothing is ever allocated by a header that was not compared with the limits of its lane.
+// Returns nothing if the bytes are a valid header, otherwise why they are not. In a valid header, types, tag and
+// lengths are within their ranges and consistent. The lane allocates memory for a header only after it has compared the
+// header with its limits.
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, MessageHeader& out);
 
-// What an eager message of `bytes` takes of its sender's credit: its place in the stream, so that messages without
-// bytes are bounded too.
+// The credit that an eager message of `bytes` uses: its bytes in the stream, header included, so that messages without
+// bytes are limited too.
 constexpr std::uint64_t CreditOf(std::uint64_t bytes) { return kFrameHeaderBytes + RoundUp(bytes, kLineBytes); }
 
 }  // namespace rondo

@@ -10,10 +10,10 @@
 namespace rondo {
 namespace {
 
-// Polls in a row that send, and do not look what has come.
+// Maximum number of polls in a row that only send and do not read from the lane.
 constexpr std::uint32_t kLooksSkipped = 4;
 
-// Bodies in frames that are verified while they are still in the cache.
+// Limits the frames of bodies, so that a frame with checksums is still in the cache when it is verified.
 MessageLimits WithFrames(MessageLimits limits) {
   if (limits.checksums) limits.body_frame_bytes = std::min(limits.body_frame_bytes, kMostCheckedPayload);
   return limits;
@@ -63,7 +63,7 @@ void MessageLane::Take(MessageOperation& receive, HeldMessage& held) {
       refusals_.push_back(
           {held.id, held.type == receive.type ? Refusal::kTooLong : Refusal::kOtherType, receive.bytes, receive.type});
     } else if (coming) {
-      incoming_.held = nullptr;  // the rest is thrown away, and then its credit returns
+      incoming_.held = nullptr;  // the lane discards the rest of the payload and then returns the credit
     } else {
       credit_.Owe(held.bytes);
     }
@@ -125,7 +125,7 @@ void MessageLane::BeginEnd() {
 void MessageLane::Abandon() {
   abandoned_ = true;
   outgoing_ = {};
-  if (incoming_.held != nullptr) matching_.Forget(*incoming_.held);  // the rest of it will not come
+  if (incoming_.held != nullptr) matching_.Forget(*incoming_.held);  // the rest of its payload will not arrive
   incoming_ = {};
   receiver_.End();
   refusals_.clear();
@@ -134,7 +134,7 @@ void MessageLane::Abandon() {
 
 Result<bool> MessageLane::Poll() {
   if (abandoned_) return false;
-  // What was just issued goes out first: a look at the lane may be a system call, and its peer waits.
+  // New sends go out before the lane is read: reading may be a system call, and the peer waits for the sends.
   const bool sends_alone = !queued_.empty() && bodies_.empty() && outgoing_.empty() && looks_skipped_ < kLooksSkipped;
   if (sends_alone && SendFrames()) {
     ++looks_skipped_;
@@ -183,7 +183,7 @@ Result<bool> MessageLane::ReceiveFrames() {
     }
     moved = true;
     FinishIncoming();
-    // What is not here yet the next poll looks for: by then whoever waited for this has it.
+    // If no further bytes are here, return now: the caller that waits for this message then gets it sooner.
     if (lane_.Peek(0).size() == 0) return true;
   }
   return moved;
@@ -238,7 +238,7 @@ Status MessageLane::OnMessage(const MessageHeader& header) {
   if (receive != nullptr && eager) {
     if (auto misfit = Misfit(*receive, peer(), header.tag, header.data_type, header.message_bytes)) {
       completions_.Fail(*receive, *std::move(misfit));
-      return {};  // what comes is thrown away
+      return {};  // the payload is discarded
     }
     Match(*receive, header.tag, header.data_type, header.message_bytes);
     incoming_.receive = receive;
@@ -259,7 +259,7 @@ Status MessageLane::OnMessage(const MessageHeader& header) {
   held->announced = !eager;
   held->id = header.id;
   if (eager) incoming_.held = held;
-  if (receive != nullptr) Take(*receive, *held);  // an announced one, cleared at once
+  if (receive != nullptr) Take(*receive, *held);  // the message is announced: clear it at once
   return {};
 }
 
@@ -279,7 +279,7 @@ Status MessageLane::OnBody(const MessageHeader& header) {
 Status MessageLane::OnAnswer(const MessageHeader& header) {
   MessageOperation* const send = announced_.Find([&](const MessageOperation& one) { return one.id == header.id; });
   if (send == nullptr) {
-    // Answer and withdrawal may cross; anything else is a message that never was.
+    // An answer and a withdrawal may cross on the wire. An answer to an id that was never sent is an error.
     if (header.id > last_id_) return Breach(fmt::format("an answer to message {}, of {}", header.id, last_id_));
     return {};
   }
@@ -314,9 +314,9 @@ Status MessageLane::OnWithdrawal(const MessageHeader& header) {
   const auto is_it = [&](const MessageOperation& one) { return one.id == header.id; };
   MessageOperation* receive = clearing_.Find(is_it);
   if (receive == nullptr) receive = awaiting_body_.Find(is_it);
-  if (receive == nullptr) return {};  // it had been refused
+  if (receive == nullptr) return {};  // this rank had refused the message
   if (receive->done > 0) return Breach(fmt::format("message {} withdrawn in its midst", header.id));
-  // The message never was: the receive waits again, as if it had not matched.
+  // The receive waits again, as if it had never matched the message.
   StageList::Remove(*receive);
   receive->message = {};
   matching_.PostAgain(*receive);
@@ -328,7 +328,7 @@ void MessageLane::FinishIncoming() {
   receiver_.End();
   switch (done.type) {
     case MessageFrameType::kMessage:
-      if (done.held != nullptr && done.held->receiver == nullptr) return;  // its credit returns when it is received
+      if (done.held != nullptr && done.held->receiver == nullptr) return;  // credit returns when a receive takes it
       if (done.held != nullptr) {
         MessageOperation& receive = *done.held->receiver;
         std::copy_n(done.held->data.get(), receiver_.payload_bytes(), receive.buffer);
@@ -346,7 +346,7 @@ void MessageLane::FinishIncoming() {
   }
 }
 
-// ---- how it stands ----
+// ---- state ----
 
 std::string MessageLane::Explain(const MessageOperation& operation) const {
   const Rank other = peer();

@@ -1,19 +1,24 @@
-// The protocol of messages with one peer: what goes out, what comes in, and what waits for the other side.
+// The protocol of messages with one peer: messages that are sent, received, or wait for the other side.
 //
-// A small message goes out at once, within the credit that the receiver gave (eager): a receive that is posted gets it
-// straight into its memory, else it is held, and its credit returns when a receive has taken it. A larger message, or
-// one without credit, is announced; its body goes out when the receiver has matched it and cleared it, so that it is
-// received straight into the user's memory whatever its size. Both kinds go out in the order of their issue, and frames
-// that wait together are written together: a write may be a system call, or a packet.
+// Eager: a small message is sent at once, within the credit that the receiver has granted. If a matching receive is
+// posted, the message is received directly into the receive's memory. Otherwise the receiver holds the message, and
+// returns its credit when a receive has taken it.
 //
-// Hence what a peer can make this rank hold is bounded: eager_credit_bytes and max_announced_messages. When both are
-// used up, sends wait here, in their order. What comes in is always read: no lane is ever stopped by a message that
-// nobody wants.
+// Announced: a larger message, or one for which credit is missing, is announced by a header. The receiver clears it
+// when a receive has matched it; then the sender sends the body. So a message of any size is received directly into the
+// user's memory.
 //
-// With checksums a header is believed when it has matched, and a message ends with success when all of its frames have:
-// what a receive, or the memory of a held message, gets before is looked at by nobody.
+// Messages and announcements are sent in the order of their issue. Frames that are ready together are written together,
+// because a write may be a system call or a packet.
 //
-// Sans-I/O, and knows the lane only by its interface. Thread rule: the engine's thread.
+// So the memory that a peer can make this rank hold is limited, by eager_credit_bytes and max_announced_messages. If
+// both limits are reached, sends wait at the sender, in their order. A lane always reads what arrives: a message
+// without a receive never stops it.
+//
+// With checksums, the lane uses a header only after its checksum has matched. A message succeeds only when the
+// checksums of all of its frames have matched; until then no code reads its payload.
+//
+// This class is sans-I/O and uses the lane only by its interface. Thread rule: the engine's thread.
 #pragma once
 
 #include <array>
@@ -35,21 +40,21 @@
 namespace rondo {
 
 struct MessageLimits {
-  // Messages up to this size go out without asking, as far as there is credit.
+  // Messages of at most this size are sent eagerly if there is credit.
   std::uint64_t eager_message_bytes = 64 << 10;
-  // What one peer may send without asking and this rank has not received: bytes of the stream. Equal on all ranks.
+  // Limit for eager messages of one peer that no receive has taken yet, in bytes of the stream. Equal on all ranks.
   std::uint64_t eager_credit_bytes = 512 << 10;
-  // Messages that one peer has announced and this rank has not matched. Equal on all ranks.
+  // Limit for messages that one peer has announced and that no receive has matched yet. Equal on all ranks.
   std::uint32_t max_announced_messages = 1024;
-  // Payload of one frame of an announced message: what a small message behind it waits for.
+  // Maximum payload of one frame of an announced message's body. A small message behind it waits at most for one frame.
   std::uint32_t body_frame_bytes = 256 << 10;
-  // Frames carry checksums, and those of announced messages have at most kMostCheckedPayload. Equal on all ranks.
+  // Frames carry checksums, and frames of bodies have at most kMostCheckedPayload bytes of payload. Equal on all ranks.
   bool checksums = false;
 };
 
 class MessageLane {
  public:
-  // All outlive it. `self` is this rank.
+  // All references must outlive this object. `self` is this rank.
   MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Matching& matching, Completions& completions);
 
   Rank peer() const { return lane_.peer(); }
@@ -57,18 +62,18 @@ class MessageLane {
 
   // ---- from this rank ----
 
-  // A send, after those before it.
+  // Queues a send behind earlier sends.
   void Send(MessageOperation& send);
-  // The receive, which is not posted any more, takes a message held from this peer. Where the two do not fit the
-  // receive fails, and so does the send if it was announced.
+  // Gives a message that is held from this peer to `receive`, which must not be posted any more. If the message does
+  // not fit the receive, the receive fails; if the message is announced, its send fails too.
   void Take(MessageOperation& receive, HeldMessage& held);
-  // Takes a send back that is queued or announced. REQUIRES: one of these.
+  // Withdraws a send. The caller ends the operation. REQUIRES: the send is queued or announced.
   void Withdraw(MessageOperation& send);
-  // Knows nothing more of a send whose frame is on its way: that still goes, and may arrive. REQUIRES: it has no bytes,
-  // so that none are lent to the lane.
+  // Drops the reference to a send whose frame is being sent. The frame is still sent and may arrive. REQUIRES: the send
+  // has no bytes, so that no memory of it is lent to the lane.
   void LetGo(const MessageOperation& send);
-  // No more sends and receives will be issued: refuses what is announced and unmatched, now and later, and says the
-  // end when all sends are through.
+  // No more sends and receives will be issued. From now on the lane refuses announced messages that no receive has
+  // matched, and it sends an end frame when all sends are complete.
   void BeginEnd();
 
   // The peer has closed its communicator, and all of its messages are under way. This lane writes nothing more to the
@@ -78,53 +83,56 @@ class MessageLane {
     if (peer_state_ == PeerState::kOpen) peer_state_ = PeerState::kClosing;
   }
 
-  // The lane is over and nobody needs it: its operations are ended by others, Poll does nothing from now on.
+  // Stops using the lane, which has ended or failed. The caller ends the lane's operations. From now on Poll does
+  // nothing.
   void Abandon();
   bool abandoned() const { return abandoned_; }
 
-  // Moves what can move. An error (kProtocol, kOutOfMemory; kCorrupt: a checksum did not match) is final.
+  // Moves what can move; returns whether anything did. An error (kProtocol, kOutOfMemory; kCorrupt: a checksum did not
+  // match) is final.
   Result<bool> Poll();
-  // Whether the next frame has begun to come.
+  // Whether the header of a next frame has arrived.
   bool HasNews();
 
-  // ---- how it stands ----
+  // ---- state ----
 
-  // Something is to go out, so the lane should be polled.
+  // Whether a begun batch, answers, credit or the end frame wait to be sent. If so, the lane must be polled even if no
+  // operation of this rank is pending.
   bool HasOutput() const;
-  // The peer has said that it sends no more.
+  // Whether the peer's end frame has arrived: the peer sends no more messages.
   bool peer_ended() const { return peer_state_ == PeerState::kEnded; }
   bool HasSends() const;
   bool HasMatched() const { return !clearing_.empty() || !awaiting_body_.empty() || incoming_.receive != nullptr; }
-  // Who waits for what, in words: "rank 3 has posted no receive for it".
+  // Says for an error message why the operation has not ended: "rank 3 has posted no receive for it".
   std::string Explain(const MessageOperation& operation) const;
 
  private:
   struct Outgoing {
     OutgoingFrame frame;
     MessageFrameType type = MessageFrameType::kCredit;
-    std::uint64_t end = 0;             // of the frame, in the stream
-    MessageOperation* send = nullptr;  // whose payload it carries
+    std::uint64_t end = 0;             // stream offset of the frame's end
+    MessageOperation* send = nullptr;  // the send whose payload the frame carries
   };
-  // Frames that are written in one call: beyond 8 the call is a small part of what they cost.
+  // Maximum number of frames in one write. With 8 frames the call itself is already a small part of the cost.
   static constexpr std::size_t kMaxBatch = 8;
   static_assert(2 * kMaxBatch <= FrameSender::kHeaders);
   struct Batch {
     std::array<Outgoing, kMaxBatch> frames;
-    std::size_t first = 0;  // the first frame that the lane has not accepted whole
+    std::size_t first = 0;  // the first frame that the lane has not accepted completely
     std::size_t count = 0;
     bool empty() const { return first == count; }
   };
-  // The frame that comes in, once its header has.
+  // The frame that is being received, after its header.
   struct Incoming {
     MessageFrameType type = MessageFrameType::kCredit;
-    // At most one of them: where the payload goes. Neither: nowhere.
+    // The payload's destination; at most one is set. If none is set, the payload is discarded.
     MessageOperation* receive = nullptr;
     HeldMessage* held = nullptr;
   };
   enum class PeerState : std::uint8_t {
     kOpen,
-    kClosing,  // it has closed, and its end frame is still to come
-    kEnded,    // its end frame has come: it sends no more
+    kClosing,  // the peer has closed, and its end frame has not arrived
+    kEnded,    // the peer's end frame has arrived: it sends no more
   };
   struct RefusalToSend {
     std::uint64_t id;
@@ -146,7 +154,7 @@ class MessageLane {
   bool SendFrames();
   bool NextFrames();
   bool NextFrame(std::uint64_t offset);
-  // Writes what is left of the batch, in one call; returns whether the lane took all of it.
+  // Writes the rest of the batch in one call. Returns whether the lane accepted all of it.
   bool SendBatch();
   bool NextAnswer(MessageHeader& header);
   bool NextMessage(MessageHeader& header, MessageOperation*& carried, Bytes& payload);
@@ -169,15 +177,15 @@ class MessageLane {
   FrameSender sender_;
   Batch outgoing_;
   StageList queued_;
-  StageList announced_;  // by id
-  StageList bodies_;     // cleared, in the order of their clearing, and not all in frames
-  StageList releasing_;  // by release_at
+  StageList announced_;  // in order of id
+  StageList bodies_;     // sends that are cleared and whose body is not completely in frames, in order of clearing
+  StageList releasing_;  // in order of release_at
   std::uint32_t announced_count_ = 0;
   std::uint64_t last_id_ = 0;
-  bool body_next_ = false;  // bodies and messages take turns
-  std::uint32_t looks_skipped_ = 0;
+  bool body_next_ = false;                 // bodies and messages alternate
+  std::uint32_t looks_skipped_ = 0;        // polls in a row that have not read from the lane
   std::deque<RefusalToSend> refusals_;     // at most max_announced_messages
-  std::deque<std::uint64_t> withdrawals_;  // likewise
+  std::deque<std::uint64_t> withdrawals_;  // ids of withdrawn messages, at most max_announced_messages
   bool ending_ = false;
   bool abandoned_ = false;
   bool end_said_ = false;
@@ -185,14 +193,14 @@ class MessageLane {
   // ---- incoming ----
   FrameReceiver receiver_;
   Incoming incoming_;
-  StageList clearing_;       // receives whose message is to be cleared
-  StageList awaiting_body_;  // and has been
+  StageList clearing_;       // receives for which a clear frame must still be sent
+  StageList awaiting_body_;  // receives for which a clear frame was sent
   std::uint64_t last_incoming_id_ = 0;
   std::uint32_t held_announcements_ = 0;
   PeerState peer_state_ = PeerState::kOpen;
 };
 
-// Whether the message is what the receive can take; the error if it is not, as the receive gets it.
+// Returns nothing if `receive` can take the message, otherwise the error for the receive.
 std::optional<Error> Misfit(const MessageOperation& receive, Rank source, Tag tag, DataType type, std::uint64_t bytes);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// The sending half of a message lane: which frame is next, and how frames go out together.
+// The sending half of a message lane: it selects the next frame and writes several frames together.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// No more frames are put together when they have so many bytes: by then a call more costs little.
+// A batch of at least this size gets no more frames: compared with its cost, another call costs little.
 constexpr std::uint64_t kBytesTogether = 256 * 1024;
 
 }  // namespace
@@ -68,8 +68,9 @@ bool MessageLane::SendBatch() {
   return all;
 }
 
-// Puts a batch together of what is ready; false: nothing is. Of a body there is one frame at a time, and where nothing
-// can be sent yet only one at all: what is in a frame cannot be taken back.
+// Puts the frames that are ready into a batch. False: no frame is ready. A batch ends after a frame of a body unless
+// that frame is the body's last. While the lane is connecting, a batch has one frame only, because a send whose frame
+// is made cannot be withdrawn.
 bool MessageLane::NextFrames() {
   outgoing_.first = outgoing_.count = 0;
   const std::size_t most = lane_.state() == LaneState::kConnecting ? 1 : kMaxBatch;
@@ -90,7 +91,7 @@ bool MessageLane::NextFrame(std::uint64_t offset) {
   MessageOperation* send = nullptr;
   Bytes payload;
   if (!NextAnswer(header)) {
-    // Small messages and the frames of large ones take turns.
+    // Small messages and frames of large messages alternate.
     const bool found = body_next_ ? NextBody(header, send, payload) || NextMessage(header, send, payload)
                                   : NextMessage(header, send, payload) || NextBody(header, send, payload);
     if (found) {

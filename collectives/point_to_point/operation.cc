@@ -22,7 +22,7 @@ void Completions::Finish(MessageOperation& operation, std::optional<Error> error
   operation.error = std::move(error);
   ++finished_;
   if (observer_ != nullptr) observer_->OnEnded(operation);
-  // A waiter on another thread may end the operation's life the moment it sees the flag.
+  // A waiter on another thread may destroy the operation as soon as it sees the flag.
   const std::shared_ptr<MessageOperation> keep = std::move(operation.keep_alive);
   operation.final.store(true);
 }

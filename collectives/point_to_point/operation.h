@@ -1,8 +1,9 @@
-// One send or receive on its way, as its issuer and the message engine share it.
+// One pending send or receive, shared by its issuer and the message engine.
 //
-// It lives where the issuer wants (a blocking call keeps it on its stack, so that small messages allocate nothing) and
-// is threaded through the engine's lists. From MessageEngine::Start on it belongs to the engine's thread, until `final`
-// is true: that store is the engine's last touch, and publishes `error`, `message` and the received bytes.
+// The issuer decides where the object lives: a blocking call keeps it on its stack, so that small messages allocate
+// nothing. The engine links it into its lists. From MessageEngine::Start until `final` is true it belongs to the
+// engine's thread. The store to `final` is the engine's last access; it publishes `error`, `message` and the received
+// bytes.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace rondo {
 
 struct MessageOperation;
 
-// A place in a doubly linked ring. Unlinked: both are null.
+// A node of a doubly linked ring. In an unlinked node both pointers are null.
 struct OperationLink {
   OperationLink* previous = nullptr;
   OperationLink* next = nullptr;
@@ -35,7 +36,8 @@ struct OperationLink {
   }
 };
 
-// Operations in order; owns none. An operation is in at most one list by `stage`, and in one by `active`.
+// An ordered list of operations; it owns none. An operation is in at most one list by its stage_link, and in at most
+// one by its active_link.
 template <OperationLink MessageOperation::*kLink>
 class OperationList {
  public:
@@ -47,7 +49,7 @@ class OperationList {
   MessageOperation* front() const { return anchor_.next->operation; }  // null: empty
   static MessageOperation* After(const MessageOperation& operation) { return (operation.*kLink).next->operation; }
   void PushBack(MessageOperation& operation) { InsertBefore(anchor_, operation.*kLink); }
-  // Before the first operation for which `later` holds, looked for from the end.
+  // Inserts the operation behind the last one for which `later` is false. Searches from the end.
   template <typename Later>
   void InsertSorted(MessageOperation& operation, Later later) {
     OperationLink* at = &anchor_;
@@ -74,46 +76,46 @@ class OperationList {
   OperationLink anchor_;
 };
 
-// Where an operation stands.
+// The state of an operation.
 enum class MessageStage : std::uint8_t {
-  kSubmitted,  // not seen by the engine yet
+  kSubmitted,  // the engine has not taken it yet
   // A send.
-  kQueued,     // nothing of it has gone out; its memory is lent to nobody
-  kAnnounced,  // the receiver knows of it and has not asked for it; its memory is lent to nobody
-  kSending,    // its bytes are going out
-  kReleasing,  // all bytes are accepted by the lane, their memory is still lent to it
+  kQueued,     // nothing is sent; the lane does not use its memory
+  kAnnounced,  // announced, and not cleared by the receiver; the lane does not use its memory
+  kSending,    // its bytes are being sent
+  kReleasing,  // the lane has accepted all bytes, but still uses their memory
   // A receive.
   kPosted,     // no message has matched
-  kMatched,    // the message is announced, nothing of its body has come
-  kReceiving,  // its bytes are coming in
+  kMatched,    // an announced message has matched; no byte of its body has arrived
+  kReceiving,  // its bytes are being received
 };
 
 struct MessageOperation {
-  // ---- the issuer's, constant from Start on ----
+  // ---- set by the issuer, constant from Start on ----
   bool sends = false;
   Rank peer = kAnyRank;
   Tag tag = kAnyTag;
   DataType type = DataType::kUint8;
-  std::byte* buffer = nullptr;  // of a send: only read
-  std::uint64_t bytes = 0;      // of a receive: room
+  std::byte* buffer = nullptr;  // a send only reads it
+  std::uint64_t bytes = 0;      // for a receive: size of the buffer
   Duration timeout{};
   TimePoint deadline{};
-  std::uint32_t record = std::numeric_limits<std::uint32_t>::max();  // where its observer keeps it; most: nowhere
+  std::uint32_t record = std::numeric_limits<std::uint32_t>::max();  // index of the observer's record; maximum: none
 
-  // ---- the engine's ----
+  // ---- used by the engine ----
   OperationLink stage_link{.operation = this};
   OperationLink active_link{.operation = this};
   MessageStage stage = MessageStage::kSubmitted;
-  std::uint64_t order = 0;                       // of receives: when it was posted
-  std::uint64_t id = 0;                          // of an announced message: its number on its lane
+  std::uint64_t order = 0;                       // for receives: their number in the order of posting
+  std::uint64_t id = 0;                          // number of the message on its lane
   std::uint64_t done = 0;                        // bytes sent or received
-  std::uint64_t message_bytes = 0;               // of a matched receive: what is coming
-  std::uint64_t release_at = 0;                  // of kReleasing: the lane offset that must be released
-  std::shared_ptr<MessageOperation> keep_alive;  // the engine's hold on an asynchronous operation
+  std::uint64_t message_bytes = 0;               // for a matched receive: length of the message
+  std::uint64_t release_at = 0;                  // in kReleasing: the stream offset that the lane must release
+  std::shared_ptr<MessageOperation> keep_alive;  // the engine's reference to an asynchronous operation
 
   // ---- the result ----
   std::optional<Error> error;
-  Message message;  // of a receive; its source and tag as soon as it has matched
+  Message message;  // for a receive; source and tag are set when a message has matched
   std::atomic<bool> final{false};
 
   MessageOperation() = default;
@@ -128,30 +130,30 @@ using ActiveList = OperationList<&MessageOperation::active_link>;
 std::string Describe(const MessageOperation& operation);
 std::string DescribeTag(Tag tag);  // "tag 7", "any tag"
 
-// Hears what becomes of operations, in the engine's thread.
+// Callbacks about operations, called on the engine's thread.
 class MessageObserver {
  public:
   virtual ~MessageObserver() = default;
-  // A receive has matched its message; a send was asked for, or goes out unasked. What ends in the same moment may do
-  // so without it.
+  // A receive has matched its message, or the bytes of a send begin to be sent. An operation that ends at once may skip
+  // this call.
   virtual void OnBegun(const MessageOperation& operation) = 0;
-  // Just before `final` is set.
+  // The operation has ended. Called just before `final` is set.
   virtual void OnEnded(const MessageOperation& operation) = 0;
 };
 
-// Ends operations: the one place where `final` is set.
+// Ends operations. Only this class sets `final`.
 class Completions {
  public:
-  // The observer, if there is one, outlives it.
+  // The observer, if there is one, must outlive this object.
   explicit Completions(MessageObserver* observer = nullptr) : observer_(observer) {}
 
   void Begin(const MessageOperation& operation) {
     if (observer_ != nullptr) observer_->OnBegun(operation);
   }
-  // Takes the operation out of whatever list it is in.
+  // Succeed and Fail end the operation and remove it from all lists.
   void Succeed(MessageOperation& operation) { Finish(operation, std::nullopt); }
   void Fail(MessageOperation& operation, Error error) { Finish(operation, std::move(error)); }
-  // How many have ended since the last call.
+  // How many operations have ended since the last call.
   std::uint32_t Take() { return std::exchange(finished_, 0); }
 
  private:

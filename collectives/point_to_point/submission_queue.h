@@ -1,7 +1,8 @@
-// Sends and receives on their way from the threads that issue them to the message engine.
+// The queue that passes sends and receives from the issuing threads to the message engine.
 //
-// Thread rules stand at each group of methods. One lock, a leaf, guards what is handed over; the counters are atomics,
-// so that the owner (the thread that holds the progress lock) looks at nothing else while nothing was submitted.
+// Each group of methods has its own thread rule. One lock guards the queued operations; no other lock is taken while it
+// is held. The counters are atomics, so that the owner (the thread that holds the progress lock) does not take the lock
+// while the queue is empty.
 #pragma once
 
 #include <atomic>
@@ -20,12 +21,13 @@ namespace rondo {
 
 class SubmissionQueue {
  public:
-  // At most `max_pending` operations are submitted and not final.
+  // At most `max_pending` operations may be submitted and not final.
   explicit SubmissionQueue(std::uint32_t max_pending) : max_pending_(max_pending) {}
 
   // ---- any thread ----
-  // All of them or none, and counts their deadlines from `now`. `record`(operation) is called for each of them with the
-  // lock held. kResource: too many are pending; otherwise what Refuse was given.
+  // Submits all operations or none, and sets their deadlines to `now` plus their timeouts. Calls `record`(operation)
+  // for each operation, with the lock held. kResource: too many operations are pending. After Refuse or Close: their
+  // error.
   template <typename Record>
   Status Submit(std::initializer_list<MessageOperation*> operations, TimePoint now, const Record& record) {
     const MutexLock lock(mutex_);
@@ -40,27 +42,27 @@ class SubmissionQueue {
     in_use_.store(true);
     return {};
   }
-  // Refuses all later submissions with `error`; the first error given stays.
+  // Refuses all later submissions with `error`. If called again, the first error stays.
   void Refuse(Error error);
-  // The same, because this rank closes. Operations that were submitted before still end.
+  // The same, because this rank closes. Operations that are already submitted still run to their end.
   void Close(Error error);
   // A peer has opened its lane of messages to this rank.
   void OnPeerCall(Rank from);
 
-  // Whether anything was ever submitted, or a peer has called.
+  // Whether an operation was ever submitted, or OnPeerCall was ever called.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
-  // Submitted and not final.
+  // The number of operations that are submitted and not final.
   std::uint32_t pending() const { return pending_.load(); }
-  // Submitted, and not taken yet.
+  // Whether there are submitted operations that Take has not returned.
   bool is_waiting() const { return is_waiting_.load(); }
 
   // ---- the owner ----
-  // The next one, in the order of submission; null: there is none.
+  // The next operation in order of submission; null if there is none.
   MessageOperation* Take();
-  // Peers that have called since the last time.
+  // The peers for which OnPeerCall was called since the last TakePeerCalls.
   std::vector<Rank> TakePeerCalls();
   bool has_peer_calls() const { return has_peer_calls_.load(); }
-  // After Close: nothing is submitted any more, once what is waiting has been taken.
+  // Whether Close was called. If so and no operation is waiting, no more operations will come.
   bool is_closed() const { return is_closed_.load(); }
   // `count` operations have become final.
   void OnFinished(std::uint32_t count) { pending_.fetch_sub(count); }
