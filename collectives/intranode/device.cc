@@ -9,7 +9,7 @@ namespace rondo {
 
 struct DeviceStrategy::Advertisement {
   DevicePeers::Place input{}, output{};
-  DevicePeers::Place meeting{};  // of graphs
+  DevicePeers::Place meeting{};  // memory for barriers, if the operation is in a graph
   DevicePeers::Server server;
   double scale = 1.0;
   bool can = false;
@@ -53,7 +53,7 @@ void DeviceStrategy::Advertise(std::byte* payload) {
   std::memcpy(payload, &own, sizeof own);
 }
 
-// False: some memory cannot be shown to other ranks.
+// False: some memory cannot be exported to other ranks.
 bool DeviceStrategy::AdvertiseMemory(Advertisement& own) const {
   const std::uint64_t input_bytes = reads_.InputBytesOf(operation_.rank);
   const auto input = peers_->Show(input_bytes > 0 ? reads_.own_input() : nullptr, input_bytes);
@@ -62,7 +62,7 @@ bool DeviceStrategy::AdvertiseMemory(Advertisement& own) const {
   if (program_ != nullptr) {
     const auto place = peers_->MeetingPlace();
     if (!place) return false;
-    const auto meeting = peers_->Show(*place, 1);  // the device knows its size; it is in one allocation
+    const auto meeting = peers_->Show(*place, 1);  // one byte is enough: the whole state is in one allocation
     if (!meeting) return false;
     own.meeting = *meeting;
   }
@@ -82,7 +82,7 @@ void DeviceStrategy::ReadAdvertisements(std::uint64_t round) {
   state_ = reaches_all ? State::kReachable : State::kUnreachable;
 }
 
-// False: this rank's device does not reach all memory of that rank.
+// Opens the memory of `rank`. False: this rank's device does not reach all of that memory.
 bool DeviceStrategy::Open(Rank rank, const Advertisement& theirs) {
   PeerMemory& memory = memory_[static_cast<std::size_t>(rank)];
   const bool may_wait = program_ != nullptr;

@@ -1,20 +1,23 @@
-// Collectives on memory of devices whose ranks share a host: each rank's device reads what it wants of the others'
-// memory, by kernels and copies. No byte passes through the host; it only says which rank may go on.
+// Collectives on device memory among ranks of one host: each rank's device reads the other ranks' device memory by
+// kernels and copies. No byte passes through the host. The host only signals which rank may go on.
 //
-// The protocol is that of single_copy.h, with these differences. Memory is advertised in the devices' own terms
-// (DevicePeers::Place). Each rank then says whether its device reaches all of it, and if one does not, all decline the
-// operation: it is done in another way, and nothing has happened. A share is folded in one piece, from all ranks'
-// memory at once; so in place nothing need move away, and factors of a pre-multiplied sum are applied on the way.
+// The protocol is that of single_copy.h, with these differences:
+//   - Ranks advertise memory as device memory handles (DevicePeers::Place).
+//   - Then each rank votes whether its device reaches all of that memory. If one does not, all ranks decline the
+//     operation before any memory is touched, and the caller runs it in another way.
+//   - A device folds its share in one piece, from all ranks' memory at once. So an in-place operation need not save
+//     operands first, and the factors of a pre-multiplied sum are applied during the fold.
 //
 //   rank 0                               rank 1
 //   fold a0 + a1 -> own output           fold b0 + b1 -> own output     each its share, from all inputs
-//   Counters::folded                     Counters::folded               published when the device has ended it
+//   Counters::folded                     Counters::folded               published when the device has ended the fold
 //   copy b from rank 1's output          copy a from rank 0's output
 //
-// Of S bytes among n ranks each device so reads S and writes S/n, and then copies (n - 1)/n S.
+// With S bytes and n ranks, each device reads S bytes and writes S/n, and then copies (n - 1)/n S.
 //
-// For a graph the same is run without any work of a device: what would be begun is written down as a program, with the
-// places where the devices will meet instead of their ranks (DeviceProgram), which are advertised beside the memory.
+// For a graph the same protocol runs without device work: each work is recorded in a program (DeviceProgram) instead of
+// begun. When the graph runs, the devices pass barriers among themselves; ranks advertise the memory for these barriers
+// together with their other memory.
 #pragma once
 
 #include <cstddef>
@@ -33,27 +36,27 @@ namespace rondo {
 
 class DeviceStrategy {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   DeviceStrategy(const IntranodeSegment& segment, const IntranodeOperation& operation, WindowCounts& counts);
 
   bool Serves(const OperationDescriptor& operation) const;
-  // Begins an operation. `scale`: this rank's factor of a pre-multiplied sum. `peers`: this rank's device; null: it can
-  // do nothing. `program`: where it is written down instead of being done; null: it is done. False: without bytes there
-  // is nothing to do for devices, and slots serve the operation.
+  // Begins an operation. `scale`: this rank's factor of a pre-multiplied sum. `peers`: this rank's device; null if it
+  // cannot take part. `program`: if not null, the work is recorded there and not done. False: the operation has no
+  // bytes, so the devices have nothing to do; the caller must use slots.
   bool Begin(double scale, DevicePeers* peers, DeviceProgram* program);
 
   // Writes this rank's memory into its slot's payload.
   void Advertise(std::byte* payload);
-  // All ranks have advertised, in the round of that number.
+  // Reads what all ranks have advertised in round `round`.
   void ReadAdvertisements(std::uint64_t round);
-  // Whether this rank's device reaches all memory: its vote.
+  // This rank's vote: whether its device reaches all memory.
   bool can_reach() const { return state_ == State::kReachable; }
-  // All ranks have voted. False: the operation is declined.
+  // Takes the result of the vote. False: the operation is declined.
   bool OnVotes(bool all_can_reach);
 
   void Start();
   Result<Progress> Poll();
-  // Returns once the device touches no memory any more.
+  // Returns when the device touches no memory any more.
   void Drain() const;
 
   bool HasNews() const { return reads_.HasNews(); }
@@ -62,19 +65,19 @@ class DeviceStrategy {
 
   // Whether the last operation was declined.
   bool declined() const { return state_ == State::kDeclined; }
-  // Whether some ranks share a device that serves them in time slices, as operations have shown: known alike on all
-  // ranks from the first one on.
+  // Whether some ranks share a device by time slicing. All ranks learn this in the first operation, and agree on it;
+  // before that the result is false.
   bool is_time_sliced() const { return is_time_sliced_.value_or(false); }
 
  private:
-  // What has become of the operation. The last state stays until the next operation begins.
+  // The state of the operation. The last state stays until the next operation begins.
   enum class State : std::uint8_t {
-    kAdvertising,  // it is not known yet what memory the other ranks have
+    kAdvertising,  // the other ranks' memory is not known yet
     kReachable,    // this rank's device reaches all memory
-    kUnreachable,  // it does not
-    kDeclined,     // some rank's device does not
-    kStarted,      // all ranks' devices do; this rank's share is not folded yet
-    kFolding,      // the fold was begun; then copies, each when its source is ready
+    kUnreachable,  // this rank's device does not reach all memory
+    kDeclined,     // some rank's device does not reach all memory
+    kStarted,      // every rank's device reaches all memory; this rank's fold has not begun
+    kFolding,      // the fold has begun; copies follow, each when its source is ready
   };
   struct Advertisement;
   struct PeerMemory {
@@ -87,7 +90,7 @@ class DeviceStrategy {
   bool Open(Rank rank, const Advertisement& theirs);
   bool AnyIsTimeSliced(std::uint64_t round) const;
   Status Fold();
-  // Begins what may be copied now. False: nothing.
+  // Begins the copies whose sources are ready. False: none is.
   Result<bool> TakeOn();
 
   const IntranodeSegment& segment_;
@@ -100,7 +103,7 @@ class DeviceStrategy {
   DeviceProgram* program_ = nullptr;
   double scale_ = 1.0;
   State state_ = State::kAdvertising;
-  std::uint64_t awaited_ = 0;  // works of `peers_`, of which so many must have ended
+  std::uint64_t awaited_ = 0;  // this operation's work is done when DevicePeers::Ended has reached this count
   std::optional<bool> is_time_sliced_;
 };
 

@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// In one poll, before the caller may look at its deadlines.
+// Maximum number of rounds in one poll, so that the caller can check its deadlines.
 constexpr int kRoundsPerPoll = 8;
 
 }  // namespace
@@ -127,7 +127,7 @@ bool IntranodePath::EndRound() {
         rounds_.Begin(slots_.wanted());
         return false;
       }
-      // The next operation is as long, as a rule.
+      // The next operation usually has the same length.
       rounds_.FetchNextSlot(slots_.BytesOfOneRound());
       break;
     case Stage::kRelayOpening:
@@ -190,13 +190,14 @@ bool IntranodePath::HasNews() const {
 }
 
 void IntranodePath::RunsOn(int core) {
-  if (core == core_) return;  // so that the line stays in the others' caches
+  if (core == core_) return;  // a store would remove the cache line from the other ranks' caches
   core_ = core;
   segment_.CountersOf(operation_.rank).core.store(std::max(core, -1) + 1, std::memory_order_relaxed);
 }
 
-// Between rounds also ranks have work for which no rank waits. Slots are looked at only where it matters: each look
-// takes a line away from the rank that is about to write it.
+// Between rounds the answer is unknown, because even ranks that no rank waits for have work then. The function reads
+// another rank's slot only if the answer depends on it: each read takes a cache line away from the rank that is about
+// to write it.
 AwaitedRanks IntranodePath::WhereAreAwaited() const {
   if (core_ < 0 || !running() || IsBetweenRounds(stage_) || MoverBusy()) return AwaitedRanks::kUnknown;
   bool all_known = true;

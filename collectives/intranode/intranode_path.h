@@ -1,20 +1,20 @@
 // Collectives among ranks of one host through a shared segment (transport/shared_segment.h), without lanes or
 // schedules.
 //
-// An operation is a row of rounds (rounds.h): in a round every rank writes its slot, publishes it, and reads the slots
-// that concern it. Two slots per rank take turns:
+// An operation is a sequence of rounds (rounds.h): in a round every rank writes its slot, publishes it, and reads the
+// slots that it needs. Each rank has two slots and uses them alternately:
 //
 //            rank 0   rank 1   rank 2
 //   slots    [ x0 ]   [ x1 ]   [ x2 ]      written, then published by the number of the round
 //               \        |        /
 //   readers: (x0 op x1) op x2              the left fold, the same bits on every rank and as every other left fold
 //
-// Four strategies share these rounds; this class only chooses among them and goes from stage to stage:
+// Four strategies share these rounds. This class selects the strategy and moves the operation from stage to stage:
 //
-//   slots.h         copy in, copy out: all that is short, and all that nothing else serves
-//   relay.h         much longer reductions, among more than two ranks
-//   single_copy.h   longer still, and most long collectives: from the peers' memory, where it can be mapped or read
-//   device.h        memory of devices, by the devices
+//   slots.h         copy in, copy out: short operations, and those that no other strategy supports
+//   relay.h         long reductions among more than two ranks
+//   single_copy.h   most long collectives: each rank reads its peers' memory, if that can be mapped or read by CMA
+//   device.h        device memory: the devices do the work
 //
 //   Start -> slots, round by round -------------------------------------------------------> end
 //         -> opening round -> relay ---------------------------------> closing round -----> end
@@ -51,59 +51,61 @@ namespace rondo {
 
 class IntranodePath final : public OperationPath {
  public:
-  // All arguments outlive it. REQUIRES: the shared segment is ready, world_size its ranks, two at least.
+  // All arguments must outlive this object. REQUIRES: the shared segment is ready; world_size >= 2.
   IntranodePath(Rank rank, int world_size, SharedSegment& shared_segment, Mover& mover);
 
   static bool Serves(const OperationDescriptor& operation) { return !operation.varying; }
 
-  // REQUIRES: Serves(start.operation), nothing runs. Cannot fail.
+  // REQUIRES: Serves(start.operation); no operation is running. Cannot fail.
   Status Start(const PathStart& start) override;
-  // As Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null: it cannot take part. If the GPU
-  // of any rank cannot take part, no rank does anything, and `declined` says so when the operation has ended.
-  // `program`: the GPUs do nothing now; what they are to do is written there, and the caller must heed `declined`.
-  // REQUIRES: ServesDevices(operation); this rank's memory may be read and written.
+  // As Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null if it cannot take part. If the
+  // GPU of any rank cannot take part, the operation ends without an effect on any rank, and declined() is true.
+  // `program`: if not null, the GPUs do nothing now; the work is recorded in `program`, and the caller must check
+  // declined() before it uses the program. REQUIRES: ServesDevices(operation); this rank's memory may be read and
+  // written.
   bool ServesDevices(const OperationDescriptor& operation) const { return device_.Serves(operation); }
   void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool declined() const { return device_.declined(); }
-  // Whether some ranks share a GPU that serves them in time slices (DeviceStrategy).
+  // Whether some ranks share a GPU by time slicing (DeviceStrategy).
   bool is_time_sliced() const { return device_.is_time_sliced(); }
   bool running() const { return stage_ != Stage::kIdle; }
   Result<Progress> Poll() override;
   bool HasNews() const override;
   bool MoverBusy() const override { return running() && moves_.IsBusy(); }
   void Drain() override;
-  // Any thread. No result is made from what others read of this rank's memory from now on, ever. Part of Drain.
+  // Any thread. Peers discard what they read from this rank's memory from now on: no result contains it. Drain calls
+  // this.
   void Withdraw() { segment_.Withdraw(); }
   const OperationDescriptor& operation() const override { return operation_.descriptor; }
-  // How many operations have read the peers' memory.
+  // How many operations have used the single-copy strategy.
   std::uint64_t single_copies() const { return single_copy_.operations(); }
 
   AwaitedRanks WhereAreAwaited() const override;
-  // The core that this rank runs on now (Waiter::Core); negative: unknown.
+  // Publishes the core that this rank runs on now (Waiter::Core); negative: unknown.
   void RunsOn(int core);
 
-  // The ranks that have not published what this rank waits for.
+  // One entry for each rank that has not published data that this rank waits for.
   std::vector<BlockedStep> Blocked() const override;
   bool WaitsFor(Rank peer) const override;
   std::optional<Engine::FailedLane> Failure() const override { return std::nullopt; }  // there are no lanes
-  std::optional<Error> FindMismatchedPeer() override { return std::nullopt; }          // Poll finds it
+  std::optional<Error> FindMismatchedPeer() override { return std::nullopt; }          // Poll reports mismatches
 
  private:
   enum class Stage : std::uint8_t {
     kIdle,
-    kSlots,         // rounds
-    kRelayOpening,  // a round
-    kCopyOffers,    // rounds: each rank advertises its memory, then each says whether it could map that of all
-    kCopyVotes,
-    kDeviceOffers,
+    kSlots,         // all rounds of the slots strategy
+    kRelayOpening,  // one round
+    kCopyOffers,    // one round: each rank advertises its memory
+    kCopyVotes,     // one round: each rank says whether it has mapped the memory of all ranks
+    kDeviceOffers,  // the same two rounds for device memory
     kDeviceVotes,
-    kRelay,
+    kRelay,         // between rounds
     kRelayClosing,  // the last round, without payload
-    kCopy,
-    kDevice,
-    kClosing,  // the last round, without payload
+    kCopy,          // between rounds
+    kDevice,        // between rounds
+    kClosing,       // the last round, without payload
   };
-  // Between rounds, a strategy goes on by itself.
+  // Between rounds a strategy works without slots and rounds.
   static bool IsBetweenRounds(Stage stage) {
     return stage == Stage::kRelay || stage == Stage::kCopy || stage == Stage::kDevice;
   }
@@ -114,10 +116,11 @@ class IntranodePath final : public OperationPath {
     stage_ = stage;
     rounds_.Begin(wanted);
   }
-  // Goes on with the running round, and with what is between rounds. True: it has ended.
+  // Advances the running round. True: the round has ended.
   Result<bool> PollRound(bool& moved);
+  // Advances the strategy between rounds.
   Result<Progress> PollBetweenRounds();
-  // Goes to the stage after the round that has ended. True: the operation has ended.
+  // Begins the stage after the round that has ended. True: the operation has ended.
   bool EndRound();
   void OnCopyOutcome(SingleCopyStrategy::Outcome outcome);
   // Writes this rank's slot.
@@ -137,7 +140,7 @@ class IntranodePath final : public OperationPath {
   SingleCopyStrategy single_copy_;
   DeviceStrategy device_;
   Stage stage_ = Stage::kIdle;
-  int core_ = -1;  // that this rank runs on
+  int core_ = -1;  // the core that this rank runs on; negative: unknown
 };
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// The moves of one operation, in two streams of the mover: what a rank writes for others, and what it makes of their
-// contributions.
+// The moves of one operation, in two streams of the mover. kWrites has the moves that write data for other ranks;
+// kCollects has the moves that use the other ranks' data.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class MoveStreams {
  public:
   enum Stream : std::uint32_t { kWrites, kCollects };
 
-  // The mover outlives it.
+  // The mover must outlive this object.
   explicit MoveStreams(Mover& mover);
 
   // `scale`: this rank's factor of a pre-multiplied sum.
@@ -33,8 +33,9 @@ class MoveStreams {
   void CopyResult(std::byte* destination, const std::byte* source, std::uint64_t bytes);
   // Writes this rank's operands of a reduction.
   void CopyOperands(std::byte* destination, const std::byte* source, std::uint64_t bytes);
-  // Folds the operands of `rank`, which are `next`, into the fold of all lower ranks. Rank 0's operands, `first`, are
-  // that fold for rank 1; for later ranks it is in `destination`. Does nothing for rank 0.
+  // Folds `next`, the operands of `rank`, into the fold of all lower ranks, and writes the result to `destination`. For
+  // rank 1 the fold of the lower ranks is `first`, the operands of rank 0; for higher ranks it is in `destination`. For
+  // rank 0 this function does nothing.
   void Fold(Stream stream, Rank rank, std::byte* destination, const std::byte* first, const std::byte* next,
             std::uint64_t bytes);
 
@@ -53,9 +54,9 @@ class MoveStreams {
   const std::uint64_t past_caches_from_bytes_;
   Rank last_rank_ = kNoRank;
   bool scales_ = false, divides_ = false;
-  bool past_caches_ = false;                  // results go past the caches
+  bool past_caches_ = false;                  // results are written with stores that bypass the caches
   std::array<std::uint64_t, 2> submitted_{};  // bytes, by stream
-  std::array<std::uint64_t, 2> done_{};       // as of the last look
+  std::array<std::uint64_t, 2> done_{};       // bytes done when Mover::Done was last read, by stream
 };
 
 }  // namespace rondo

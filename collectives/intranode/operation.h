@@ -1,4 +1,4 @@
-// One operation as the strategies of the intranode path see it.
+// One operation, in the form that the strategies of the intranode path use.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct IntranodeOperation {
   OperationDescriptor descriptor;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t bytes = 0;  // of the vector, or of one block
+  std::uint64_t bytes = 0;  // length of the vector, or of one block
   bool in_place = false;
   bool scales = false;   // each rank scales its contribution before it is reduced
   bool divides = false;  // the last fold divides the result
@@ -31,11 +31,12 @@ struct IntranodeOperation {
   Collective collective() const { return descriptor.collective; }
   bool is_root(Rank peer) const { return peer == descriptor.root; }
   const std::byte* source() const { return in_place ? output : input; }
-  // Of the vector, or of all blocks.
+  // The length of the vector, or of all blocks together.
   std::uint64_t bytes_of_all() const { return descriptor.BytesOfAll(world_size); }
   std::uint64_t block_at(Rank peer) const { return static_cast<std::uint64_t>(peer) * bytes; }
 
-  // The part of `window` that a rank folds if all ranks share the folding. Equal on all ranks; rank 0's is the longest.
+  // The part of `window` that rank `peer` folds if all ranks share the work. All ranks compute the same parts; rank 0's
+  // part is the longest.
   ByteRange ShareOf(Rank peer, const ByteRange& window) const {
     const std::uint64_t max_bytes = RoundUp(DivCeil(window.bytes, static_cast<std::uint64_t>(world_size)), kLineBytes);
     const std::uint64_t begin = std::min(static_cast<std::uint64_t>(peer) * max_bytes, window.bytes);

@@ -39,7 +39,7 @@ void PeerReads::Start(bool by_shares, std::uint64_t window_bytes) {
     ChoosePiece(r, piece);
   }
   ChooseFold();
-  // The same on all ranks: rank 0's share is the longest.
+  // The number of windows is equal on all ranks: that of rank 0's share, which is the longest.
   const ByteRange all{0, operation_.bytes};
   windows_ = DivCeil(by_shares_ ? operation_.ShareOf(0, all).bytes : operation_.bytes, window_bytes_);
   folded_ = fold_.bytes == 0 && !by_shares_ ? windows_ : 0;
@@ -48,7 +48,7 @@ void PeerReads::Start(bool by_shares, std::uint64_t window_bytes) {
 void PeerReads::ChoosePiece(Rank peer, Piece& piece) const {
   const Rank own = operation_.rank;
   const bool is_from_root = operation_.is_root(peer);
-  const bool is_elsewhere = peer != own || !operation_.in_place;  // and not in its place already
+  const bool is_elsewhere = peer != own || !operation_.in_place;  // the block is not in its destination already
   switch (operation_.collective()) {
     case Collective::kAllReduce: {
       if (peer == own || !by_shares_) break;
@@ -146,7 +146,7 @@ bool PeerReads::HasNews() const {
 }
 
 std::uint64_t PeerReads::BytesDone() const {
-  if (windows_ == 0) return 0;  // a barrier in a graph
+  if (windows_ == 0) return 0;  // a barrier in a graph has no windows
   std::uint64_t least = folded_;
   for (const Piece& of : pieces_)
     if (of.bytes > 0) least = std::min(least, of.taken);

@@ -7,9 +7,9 @@
 namespace rondo {
 namespace {
 
-// Under way at once: what a second-level cache holds beside the vectors that stream through it.
+// Bytes of all windows under way: a second-level cache holds them beside the vectors that stream through it.
 constexpr std::uint64_t kRelayBytes = 1024 * 1024;
-// In one poll, before the caller may look at its deadlines.
+// Maximum number of windows in one poll, so that the caller can check its deadlines.
 constexpr int kRelayWindowsPerPoll = 16;
 
 }  // namespace
@@ -23,7 +23,8 @@ RelayStrategy::RelayStrategy(const IntranodeSegment& segment, const IntranodeOpe
       max_window_bytes_(std::clamp(RoundUp(kRelayBytes / max_windows(), kLineBytes), std::uint64_t{kLineBytes},
                                    segment.slot_bytes())) {}
 
-// Among two ranks shares move as little and wait less. Scaled operands would need memory of their own in a relay.
+// Between two ranks, shares (slots.h) move as few bytes and wait less. Scaled operands would need extra memory in a
+// relay.
 bool RelayStrategy::Serves() const {
   const bool reduces =
       operation_.collective() == Collective::kAllReduce || operation_.collective() == Collective::kReduce;
@@ -44,7 +45,7 @@ ByteRange RelayStrategy::WindowOf(std::uint64_t number) const {
   return {begin, std::min(window_bytes_, operation_.bytes - begin)};
 }
 
-// Windows are counted over all operations, so that all ranks agree on a window's slot.
+// Windows are counted over all operations, so that all ranks use the same slot for a window.
 std::byte* RelayStrategy::SlotOf(std::uint64_t number) const {
   const auto world = static_cast<std::uint64_t>(operation_.world_size);
   const std::uint64_t at = (counts_.begin() + number) % max_windows();
@@ -53,7 +54,7 @@ std::byte* RelayStrategy::SlotOf(std::uint64_t number) const {
 
 std::uint64_t RelayStrategy::MayFold() const {
   if (operation_.rank > 0) return counts_.FoldedBy(operation_.rank - 1);
-  std::uint64_t copied = windows_;  // and so folded by all
+  std::uint64_t copied = windows_;  // windows copied out by all ranks that copy, and so folded by all
   for (Rank r = 0; r < operation_.world_size; ++r)
     if (Copies(r)) copied = std::min(copied, counts_.CopiedBy(r));
   return std::min(copied + max_windows(), windows_);
@@ -124,8 +125,8 @@ Rank RelayStrategy::FirstNotToHaveFolded(std::uint64_t number) const {
   return first;
 }
 
-// The first in the row that has not folded the window that this rank needs next. If that rank lacks a slot: the ranks
-// that still need what is in it.
+// This rank waits for the first rank in the relay that has not folded the window that this rank needs next. If that
+// window has no free slot, this rank waits for the ranks that still use the slot.
 bool RelayStrategy::WaitsFor(Rank peer) const {
   if (HasNews()) return false;
   const std::uint64_t window = folded_ < windows_ ? folded_ : copied_;

@@ -1,18 +1,18 @@
-// Large reductions as a relay: a window goes from rank to rank, and each folds its operands into it. The last rank's
-// fold is the result, which every rank copies out. Many windows are on their way at once.
+// Large reductions as a relay: a window passes from rank to rank, and each rank folds its operands into it. After the
+// last rank's fold the window holds the result, and every rank copies it out. Many windows are under way at once.
 //
 //              window 0    window 1    window 2
 //   rank 0     copies in   copies in   copies in
 //   rank 1                 x0 op x1    ...
 //   rank 2                             (x0 op x1) op x2     then all copy window 0 out
 //
-// Every rank touches every byte twice, whatever the number of ranks: S bytes folded, S bytes out. (Shares, of slots.h,
-// take (n-1)/n S in besides.) If ranks outnumber cores, each works off all windows it can before it gives its core
-// away.
+// Every rank handles every byte twice, for any number of ranks: it folds S bytes and copies S bytes out. (The shares of
+// slots.h also copy (n-1)/n S in.) If the host is oversubscribed, a rank processes all windows that it can before it
+// yields its core.
 //
-// The operation has an opening round, in which all ranks see that they are in the same operation; then the relay, over
-// the payloads of all slots; then a closing round without payload, so that no rank writes a slot (of the next round)
-// before all have ended.
+// The operation has an opening round, in which all ranks check that they are in the same operation. Then the relay uses
+// the payloads of all slots. A closing round without payload follows, so that no rank writes a slot of the next round
+// before all ranks have ended the relay.
 //
 //   rank r folds window w       when rank r - 1 has; rank 0 when all have copied out the window that was there before
 //   a rank copies a window out  when the last rank has folded it
@@ -30,12 +30,12 @@ namespace rondo {
 
 class RelayStrategy {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   RelayStrategy(const IntranodeSegment& segment, const IntranodeOperation& operation, MoveStreams& moves,
                 WindowCounts& counts);
 
   bool Serves() const;
-  // The opening round has ended.
+  // Begins the relay. REQUIRES: the opening round has ended.
   void Start();
   Progress Poll();
 
@@ -44,16 +44,16 @@ class RelayStrategy {
   std::uint64_t BytesDone() const;
 
  private:
-  // Windows under way at most: as many as there are slots.
+  // The maximum number of windows under way: the number of slots.
   std::uint64_t max_windows() const { return 2 * static_cast<std::uint64_t>(segment_.world_size()); }
   ByteRange WindowOf(std::uint64_t number) const;
   std::byte* SlotOf(std::uint64_t number) const;
-  // How many windows this rank may have folded, and copied out, as far as it can see now.
+  // The numbers of windows up to which this rank may fold and copy out now.
   std::uint64_t MayFold() const;
   std::uint64_t MayCopy() const;
   bool Copies(Rank rank) const;
   void FoldWindow(std::uint64_t number);
-  // Each goes on with its next window. True: it is done.
+  // Advance the next window to fold or to copy out. True: the window is done.
   bool FoldOn();
   bool CopyOn(std::uint64_t to_copy);
   Rank FirstNotToHaveFolded(std::uint64_t number) const;
@@ -68,8 +68,8 @@ class RelayStrategy {
   std::uint64_t windows_ = 0;
   std::uint64_t folded_ = 0;
   std::uint64_t copied_ = 0;
-  bool is_folding_ = false;  // the next window
-  bool is_copying_ = false;
+  bool is_folding_ = false;  // the fold of window `folded_` is submitted
+  bool is_copying_ = false;  // the copy of window `copied_` is submitted
 };
 
 }  // namespace rondo

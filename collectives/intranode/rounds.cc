@@ -7,11 +7,12 @@
 namespace rondo {
 namespace {
 
-// Of a payload: more lines would still be on their way when they are needed, with others queued behind them.
+// A longer payload is not prefetched: its lines would still be in flight when they are needed, with other accesses
+// queued behind them.
 constexpr std::uint64_t kMaxFetchedBytes = 1024;
 
-// Like __builtin_prefetch for writing, which GCC turns into one for reading unless it is told that the processor has
-// the instruction; processors of x86-64 have it or ignore it.
+// __builtin_prefetch for writing becomes a prefetch for reading unless GCC is compiled for processors that have the
+// instruction. Every x86-64 processor has the instruction or ignores it, so it is written in assembly.
 void FetchToWrite(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(line)));
@@ -66,7 +67,7 @@ bool SlotRounds::HasNews() const {
       if (WaitsFor(r)) return false;
     return true;
   }
-  // Slots are taken in the ranks' order: the first one that is due decides.
+  // Slots are taken in rank order, so the first needed slot decides.
   for (Rank r = next_; r < world_size_; ++r)
     if (Needs(r)) return !WaitsFor(r);
   return true;

@@ -1,13 +1,14 @@
-// The rounds of the intranode path: in each every rank writes its slot, publishes it, and reads the slots that concern
-// it. A rank writes its slot for round r only after every rank has published its slot for round r - 1. So each has
-// ended round r - 2, whose slot is overwritten now; and no rank is ever more than one round ahead.
+// The rounds of the intranode path: in each round every rank writes its slot, publishes it, and reads the slots that it
+// needs. A rank writes its slot for round r only after every rank has published its slot for round r - 1. So every rank
+// has ended round r - 2, whose slot is now overwritten, and no rank is ever more than one round ahead.
 //
-//   Slot::round  stored by the slot's rank, last: release publishes descriptor and payload to every rank that loads it
-//                with acquire. (SharedSegment::WakeWaiters orders the look for sleepers after the store.) A rank reads
-//                a slot of round r - 2 before it stores round r - 1 with release; the rank that overwrites the slot has
-//                loaded that with acquire.
+//   Slot::round  The slot's rank stores it last, with release. This publishes descriptor and payload to every rank that
+//                loads it with acquire. (SharedSegment::WakeWaiters looks for sleeping ranks after the store.) A rank
+//                reads a slot of round r - 2 before it stores round r - 1 with release; the rank that overwrites the
+//                slot has loaded that store with acquire.
 //
-// A slot carries the operation's descriptor, as every frame does, so that ranks that disagree get an error in words.
+// A slot carries the operation's descriptor, as every frame does, so that an error about ranks that disagree can name
+// both operations.
 #pragma once
 
 #include <array>
@@ -23,15 +24,15 @@ namespace rondo {
 
 class SlotRounds {
  public:
-  // Whose slots this rank reads in a round.
+  // The ranks whose slots this rank reads in a round.
   enum class Wanted : std::uint8_t {
     kAll,
-    kAllTogether,  // all ranks', and none before the last of them has arrived
+    kAllTogether,  // all ranks, but no slot is read before the last one has arrived
     kRoot,
     kNone,
   };
 
-  // Both arguments outlive it; `operation` is the running one.
+  // Both arguments must outlive this object; `operation` always holds the running operation.
   SlotRounds(const IntranodeSegment& segment, const OperationDescriptor& operation);
 
   void StartOperation() { Encode(operation_, descriptor_); }
@@ -42,26 +43,27 @@ class SlotRounds {
     wanted_ = wanted;
     next_ = 0;
   }
-  // The running round, or the last one; counted over all operations.
+  // The number of the running round, or of the last one. Rounds are counted over all operations.
   std::uint64_t round() const { return round_; }
 
   bool is_awaiting_slot() const { return state_ == State::kAwaitingSlot; }
   bool is_published() const { return state_ == State::kPublished; }
-  // Whether every rank has published the round before, so that this rank may write its slot. An error: a rank did so in
-  // another operation, which no rank may have needed to see then. REQUIRES: is_awaiting_slot().
+  // Whether every rank has published the round before, so that this rank may write its slot. An error: a rank was in
+  // another operation in that round. That round may not have detected it, because not every slot is read in every
+  // round. REQUIRES: is_awaiting_slot().
   Result<bool> MayWrite();
-  // The slot is being written.
+  // The caller has begun to write the slot.
   void OnWriting() { state_ = State::kWriting; }
   void Publish();
-  // Calls collect(rank) for each wanted slot that has arrived, in the ranks' order, once. False: one has not arrived.
-  // REQUIRES: is_published().
+  // Calls collect(rank) once for each wanted slot that has arrived, in rank order. False: a wanted slot has not
+  // arrived. REQUIRES: is_published().
   template <typename Collect>
   Result<bool> TakeArrived(bool& moved, Collect collect);
 
   bool WaitsFor(Rank peer) const;
   bool HasNews() const;
-  // Fetches this rank's next slot for writing, with so many bytes of its payload. Other ranks may have the lines in
-  // their caches still, from two rounds ago; taking them back is half of the time that a short round takes.
+  // Prefetches this rank's next slot for writing, with `payload_bytes` of its payload. Other ranks may still have its
+  // cache lines from two rounds ago; to take the lines back is half of the time of a short round.
   void FetchNextSlot(std::uint64_t payload_bytes) const;
 
  private:
@@ -69,7 +71,7 @@ class SlotRounds {
   using Slot = IntranodeSegment::Slot;
   enum class State : std::uint8_t { kAwaitingSlot, kWriting, kPublished };
 
-  // operator== of arrays of bytes compares them one by one.
+  // memcmp, because operator== of std::array<std::byte> compares byte by byte.
   static bool AreEqual(const DescriptorBytes& left, const DescriptorBytes& right) {
     return std::memcmp(left.data(), right.data(), kDescriptorBytes) == 0;
   }
@@ -83,13 +85,13 @@ class SlotRounds {
   const OperationDescriptor& operation_;
   const Rank rank_;
   const int world_size_;
-  std::vector<std::uint64_t> known_;  // by rank: the latest round seen of it
+  std::vector<std::uint64_t> known_;  // by rank: the latest round that this rank has seen published
   std::uint64_t round_ = 0;
   State state_ = State::kAwaitingSlot;
   Wanted wanted_ = Wanted::kAll;
-  Rank next_ = 0;                      // whose slot is taken next
-  DescriptorBytes descriptor_{};       // of operation_
-  DescriptorBytes last_descriptor_{};  // as published last
+  Rank next_ = 0;                      // the rank whose slot is taken next
+  DescriptorBytes descriptor_{};       // operation_.descriptor, encoded
+  DescriptorBytes last_descriptor_{};  // the descriptor that this rank has published last
 };
 
 template <typename Collect>

@@ -1,5 +1,5 @@
-// The shared segment (transport/shared_segment.h) as the intranode path divides it. Each rank has a part, which it
-// alone writes:
+// How the intranode path divides the shared segment (transport/shared_segment.h). Each rank has a part that only this
+// rank writes:
 //
 //   [ slot | payload ][ slot | payload ][ counters ]
 //     even rounds       odd rounds
@@ -21,27 +21,27 @@ namespace rondo {
 class IntranodeSegment {
  public:
   static constexpr std::size_t kInlineBytes = 32;
-  // The first line of a slot. A payload that does not fit there follows the line, all of it.
+  // The first line of a slot. A payload that does not fit into `inlined` follows the line as a whole.
   struct alignas(kLineBytes) Slot {
     std::atomic<std::uint64_t> round;
     std::array<std::byte, kDescriptorBytes> descriptor;
     std::array<std::byte, kInlineBytes> inlined;
   };
   static_assert(sizeof(Slot) == kLineBytes);
-  // Counts of windows grow over all operations of the communicator.
+  // The counts of windows grow over all operations of the communicator.
   struct Counters {
     alignas(kLineBytes) std::atomic<std::uint64_t> folded;
     alignas(kLineBytes) std::atomic<std::uint64_t> copied;
-    std::atomic<bool> withdrawn;     // never reset: the rank's memory is its user's again
+    std::atomic<bool> withdrawn;     // the rank's memory belongs to its user again; never reset
     std::atomic<std::int32_t> core;  // 1 + the core on which the rank ran last; 0: unknown
   };
 
-  // REQUIRES: the shared segment is ready and outlives this; it has `world_size` ranks, at least 2.
+  // REQUIRES: the shared segment is ready and outlives this object; it has `world_size` ranks, at least 2.
   IntranodeSegment(Rank rank, int world_size, SharedSegment& shared_segment);
 
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
-  std::uint64_t slot_bytes() const { return slot_bytes_; }  // of payload
+  std::uint64_t slot_bytes() const { return slot_bytes_; }  // maximum payload of a slot
 
   Slot& SlotOf(Rank rank, std::uint64_t round) const {
     const std::size_t at = (round % 2) * (sizeof(Slot) + slot_bytes_);
@@ -54,12 +54,12 @@ class IntranodeSegment {
   Counters& CountersOf(Rank rank) const {
     return *reinterpret_cast<Counters*>(parts_[static_cast<std::size_t>(rank)] + 2 * (sizeof(Slot) + slot_bytes_));
   }
-  // Wakes the ranks that sleep, after something was published.
+  // Wakes sleeping ranks. Must be called after every publication.
   void WakeWaiters() const { shared_segment_.WakeWaiters(); }
   SharedSegment& shared_segment() const { return shared_segment_; }
 
-  // Any thread. Marks this rank's memory as its user's again: results made from later reads are never delivered.
-  // REQUIRES: called before the user's first access.
+  // Any thread. Marks this rank's memory as belonging to its user again. Peers deliver no result that they made from
+  // later reads of it. REQUIRES: the user has not accessed the memory yet.
   void Withdraw() const {
     CountersOf(rank_).withdrawn.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -76,13 +76,13 @@ class IntranodeSegment {
   std::uint64_t slot_bytes_ = 0;
 };
 
-// How many windows of the running operation each rank has folded, and copied out. A rank publishes a count after its
-// last access to the window's bytes, with release; a peer loads it before the first, with acquire.
+// How many windows of the running operation each rank has folded, and copied out. A rank publishes a count with release
+// after its last access to the window's bytes. A peer loads the count, at least with acquire, before its first access.
 class WindowCounts {
  public:
   explicit WindowCounts(const IntranodeSegment& segment) : segment_(segment) {}
 
-  // Windows of all earlier operations.
+  // The number of windows of all earlier operations.
   std::uint64_t begin() const { return begin_; }
   std::uint64_t FoldedBy(Rank rank) const {
     return segment_.CountersOf(rank).folded.load(std::memory_order_seq_cst) - begin_;
@@ -98,7 +98,7 @@ class WindowCounts {
     segment_.CountersOf(segment_.rank()).copied.store(begin_ + windows, std::memory_order_release);
     segment_.WakeWaiters();
   }
-  // Ends an operation of so many windows. Its ranks all end with equal counts, also those that copy nothing out.
+  // Ends an operation of `windows` windows. All ranks end with equal counts, even ranks that copied nothing out.
   void End(std::uint64_t windows) {
     begin_ += windows;
     segment_.CountersOf(segment_.rank()).copied.store(begin_, std::memory_order_release);

@@ -11,23 +11,24 @@
 namespace rondo {
 namespace {
 
-// Mapping pays from here on; of a vector, or of all blocks of a rank together.
+// Mapped access is worthwhile from this size on: the size of a vector, or of all blocks of a rank together.
 constexpr std::uint64_t kMapBytes = 128 * 1024;
-// Reading pays from here on, times the square of the ranks: the additional round costs more with more ranks, and so do
-// as many system calls.
+// CMA is worthwhile from this size on, times the square of the number of ranks: with more ranks the additional round
+// costs more, and so do the system calls, because there are more of them.
 constexpr std::uint64_t kReadBytes = 4 * 1024;
-// An all_reduce reads what another core has just written, as a rule, and in place always. Those lines come one by one,
-// and slots are as good for fewer of them. Among more ranks a relay is faster, if they share cores.
+// An all_reduce usually reads data that another core has just written; in place it always does. Such cache lines arrive
+// one by one, so below these sizes slots are as good. Among more ranks the relay is faster if ranks share cores.
 constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
 constexpr int kMaxRanksToSum = 2;
-// In longer broadcasts it is faster if the root copies, too.
+// Longer broadcasts are faster through slots, because the root then copies too.
 constexpr std::uint64_t kMaxBroadcastBytes = 2 * 1024 * 1024;
-// The root of a reduce folds all of it alone; of a longer vector, and among more ranks, all fold a share.
+// With single copy the root of a reduce folds the whole vector alone. For longer vectors or more ranks it is faster if
+// every rank folds a share.
 constexpr std::uint64_t kMaxReduceBytes = 1024 * 1024;
 constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
-constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // each is a system call, of what is folded
-constexpr std::uint64_t kWindowsAtOnce = 8;             // in a system call, of what is copied
-// In one poll, of all ranks together, before the caller may look at its deadlines.
+constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // a fold reads each window by one system call
+constexpr std::uint64_t kWindowsAtOnce = 8;             // a copy reads up to this many windows by one system call
+// Maximum number of windows in one poll, of all ranks together, so that the caller can check its deadlines.
 constexpr std::uint64_t kReadWindowsPerPoll = 32;
 
 }  // namespace
@@ -35,7 +36,7 @@ constexpr std::uint64_t kReadWindowsPerPoll = 32;
 struct SingleCopyStrategy::Advertisement {
   std::uint32_t input_region = 0, output_region = 0;
   std::uint64_t input = 0, output = 0;
-  bool may_read = false;  // others' memory
+  bool may_read = false;  // this rank can read other ranks' memory by CMA
   bool is_readable = false;
   bool in_place = false;
 };
@@ -52,10 +53,10 @@ SingleCopyStrategy::SingleCopyStrategy(const IntranodeSegment& segment, const In
 
 bool SingleCopyStrategy::PaysToMap() const { return operation_.bytes_of_all() >= kMapBytes; }
 
-// The scaled operands of a pre-multiplied sum are in no rank's memory.
+// A pre-multiplied sum is not supported, because no rank's memory contains the scaled operands.
 bool SingleCopyStrategy::MayServe() const {
   const bool reduces_to_one = operation_.collective() == Collective::kReduce;
-  // Most operations are short, and this is all they cost: bytes_of_all() is at most bytes * world.
+  // A cheap test first, because most operations are short: bytes_of_all() is at most bytes * world.
   const auto world = static_cast<std::uint64_t>(operation_.world_size);
   if (operation_.bytes * world < std::min(kMapBytes, kReadBytes * world * world)) return false;
   if (operation_.scales) return false;
@@ -91,7 +92,8 @@ void SingleCopyStrategy::Advertise(std::byte* line) {
   };
   find(input, own.input_region);
   find(output, own.output_region);
-  // Only after both are found: a region that is not advertised is not looked for, and its peers would never release it.
+  // Show is called only after both regions are found: peers do not look for a region that is not advertised, so they
+  // would never release it.
   for (const std::uint32_t region : {own.input_region, own.output_region})
     if (all_mappable && region != 0) all_mappable = shared_segment.Show(region);
   if (!all_mappable) own.input_region = own.output_region = 0;
@@ -127,7 +129,7 @@ SingleCopyStrategy::Outcome SingleCopyStrategy::ReadAdvertisements(std::uint64_t
   return all_mappable ? Outcome::kVote : OnVotes(/*all_can_map=*/false);
 }
 
-// False: it could not be mapped.
+// False: the memory could not be mapped.
 bool SingleCopyStrategy::Map(Rank rank, std::uint32_t region, std::uint64_t bytes, Memory& memory) const {
   if (bytes == 0) return true;
   if (region != 0)
@@ -155,7 +157,7 @@ Result<Progress> SingleCopyStrategy::Poll() {
   for (std::uint64_t windows = 0; windows < kReadWindowsPerPoll;) {
     RONDO_ASSIGN(const bool folded, FoldOn());
     RONDO_ASSIGN(const std::uint64_t taken, TakeOn());
-    if (folded) windows += static_cast<std::uint64_t>(operation_.world_size);  // one of each rank
+    if (folded) windows += static_cast<std::uint64_t>(operation_.world_size);  // one window of each rank
     windows += taken;
     if (lost_ == kNoRank && reads_.IsDone() && moves_.IsDone(MoveStreams::kCollects)) {
       if (segment_.AnyHasWithdrawn()) return Progress::kNothing;
@@ -176,7 +178,7 @@ Result<bool> SingleCopyStrategy::FoldOn() {
   std::byte* const output = operation_.output + window.begin;
   std::byte* const own_room = segment_.PayloadOf(own, 0);
   std::byte* const peer_room = segment_.PayloadOf(own, 1);
-  // In place the fold of the lower ranks overwrites this rank's operands: they make room.
+  // In place, the fold of the lower ranks would overwrite this rank's operands, so these are copied to own_room first.
   const bool moves_away = operation_.in_place && own >= 2;
   const auto room_for = [&](Rank by) { return by == 0 && own >= 2 ? output : peer_room; };
   const auto operands = [&](Rank by) -> const std::byte* {
@@ -187,7 +189,7 @@ Result<bool> SingleCopyStrategy::FoldOn() {
     if (moves_away) moves_.Copy(MoveStreams::kWrites, own_room, operation_.source() + at, window.bytes);
     next_operand_ = 0;
   }
-  // A user's function takes operands at once.
+  // A user-defined operation may read the operands as soon as they are submitted, so the copy must be done.
   if (next_operand_ == 0 && !moves_.IsDone(MoveStreams::kWrites)) return false;
   for (; window.bytes > 0 && next_operand_ < operation_.world_size; ++next_operand_) {
     const Rank r = next_operand_;
@@ -211,7 +213,7 @@ Result<bool> SingleCopyStrategy::FetchOperands(Rank rank, std::uint64_t at, std:
   return lost_ == kNoRank;
 }
 
-// Each rank begins with another one.
+// Each rank begins with a different peer, so that not all ranks read the same memory.
 Result<std::uint64_t> SingleCopyStrategy::TakeOn() {
   std::uint64_t taken = 0;
   const std::uint64_t max_windows = access_ == Access::kMapped ? 1 : kWindowsAtOnce;
@@ -235,7 +237,7 @@ Result<std::uint64_t> SingleCopyStrategy::TakeOn() {
   return taken;
 }
 
-// Sets `lost_` if the memory has been given back, before or after it was read, or is gone with its process.
+// Sets `lost_` if the peer has withdrawn its memory, or if the peer's process has ended.
 Status SingleCopyStrategy::Read(Rank rank, const Memory& memory, std::uint64_t at, std::byte* destination,
                                 std::uint64_t bytes) {
   if (bytes == 0) return {};

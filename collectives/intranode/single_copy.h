@@ -1,24 +1,27 @@
-// Large collectives straight from the memory that ranks bring to the call: nothing passes through slots, and each byte
-// is copied or folded once by each rank that wants it (peer_reads.h).
+// Single copy: for large collectives, ranks read their peers' user memory directly. No data passes through the slots of
+// other ranks, and each rank that needs a byte copies or folds it once (peer_reads.h).
 //
-// Memory of peers comes in two ways. Regions (Transport::Allocate) are mapped, and operands in them as good as one's
-// own. All else is read through the kernel (CMA, SharedSegment::Read): what is copied goes straight to its place; what
-// is folded passes through the payloads of this rank's slots, which stay in its cache, and which no rank reads then. A
-// system call copies several windows.
+// There are two ways to read a peer's memory:
+//   - Mapped: regions (Transport::Allocate) are mapped, so operands in them can be used like this rank's own memory.
+//   - CMA: all other memory is read by the kernel (SharedSegment::Read). A copy goes directly to its destination;
+//     one system call copies several windows. Operands of a fold are read into the payloads of this rank's slots,
+//     which stay in its cache and which no other rank reads at that time.
 //
-// All ranks must see alike whether it can be done. In a first round each advertises where its memory is and whether it
-// can read that of others. If all memory is in regions, each says in a second round whether it could map all of it.
-// Then it is done this way, or by slots or relay. At the end comes a round after which no rank reads any peer's memory:
-// all wait for it.
+// All ranks must decide alike whether they use single copy. In a first round each rank advertises its memory and
+// whether it can read other ranks' memory. If all memory is in regions, each rank votes in a second round whether it
+// could map all of it. Then either all ranks use single copy, or all use slots or the relay. The operation ends with a
+// closing round for which all ranks wait. After it no rank reads a peer's memory.
 //
-// A rank whose operation fails gives its memory back to its user while others may still read it. So it withdraws first,
-// and a rank that has read checks whether it has (like the reader of a sequence lock): what was read may then be
-// something else, and the operation never ends. The rank learns the reason by other ways, also if the peer's process
-// has ended. (A process of the same user that got the number of one that died in its closing round could be read
-// instead, if it began at once.)
+// If an operation fails on a rank, its memory belongs to its user again while other ranks may still read it. So the
+// failing rank withdraws its memory first. A rank that has read a peer's memory then checks whether the peer has
+// withdrawn, like the reader of a sequence lock. If it has, the data may be wrong, and the reading rank's operation
+// does not complete; the communicator reports the cause. The same happens if the peer's process has ended. (One gap
+// remains: if a peer dies in its closing round and a new process of the same user gets its process id at once, CMA
+// could read that process.)
 //
-// In place a rank's share of its own vector is read by no other rank, and the shares it copies into were read by the
-// ranks that fold them before they said so. Other collectives read no block that is written.
+// In-place operations are safe: no other rank reads a rank's share of its own vector, and the other shares of the
+// vector are overwritten only after the ranks that fold them have published that they have read them. Other collectives
+// never read a block that is written.
 #pragma once
 
 #include <cstddef>
@@ -36,23 +39,23 @@ namespace rondo {
 
 class SingleCopyStrategy {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   SingleCopyStrategy(const IntranodeSegment& segment, const IntranodeOperation& operation, MoveStreams& moves,
                      WindowCounts& counts);
 
-  // Whether an operation is worth the round in which all find out. Alike on all ranks.
+  // Whether the operation is worth the round in which ranks advertise their memory. Equal on all ranks.
   bool MayServe() const;
-  // Writes this rank's memory into its slot's first line.
+  // Writes the advertisement of this rank's memory into the first line of its slot.
   void Advertise(std::byte* line);
   enum class Outcome : std::uint8_t {
-    kRefused,  // it cannot be done this way
-    kVote,     // all ranks must say whether they could map all memory (can_map)
-    kAgreed,   // Start is next
+    kRefused,  // the operation cannot use single copy
+    kVote,     // all ranks must vote whether they could map all memory (can_map)
+    kAgreed,   // all ranks use single copy: call Start
   };
-  // All ranks have advertised, in the round of that number.
+  // Reads what all ranks have advertised in round `round`.
   Outcome ReadAdvertisements(std::uint64_t round);
   bool can_map() const { return can_map_; }
-  // All ranks have voted.
+  // Takes the result of the vote.
   Outcome OnVotes(bool all_can_map);
 
   void Start();
@@ -61,13 +64,13 @@ class SingleCopyStrategy {
   bool HasNews() const { return lost_ == kNoRank && reads_.HasNews(); }
   bool WaitsFor(Rank peer) const { return lost_ != kNoRank ? peer == lost_ : reads_.WaitsFor(peer); }
   std::uint64_t BytesDone() const { return reads_.BytesDone(); }
-  // How many operations have been started this way.
+  // How many operations have used single copy.
   std::uint64_t operations() const { return operations_; }
 
  private:
   struct Advertisement;
   enum class Access : std::uint8_t { kMapped, kRead };
-  // Memory of a rank: an address in its process and, if it is mapped, one here.
+  // Memory of a rank: its address in that rank's process and, if it is mapped, its address in this process.
   struct Memory {
     std::uint64_t remote = 0;
     const std::byte* mapped = nullptr;
@@ -80,7 +83,7 @@ class SingleCopyStrategy {
   bool PaysToMap() const;
   bool Map(Rank rank, std::uint32_t region, std::uint64_t bytes, Memory& memory) const;
   PeerMemory& memory_of(Rank rank) { return memory_[static_cast<std::size_t>(rank)]; }
-  // Goes on with this rank's window of the fold. True: it is folded.
+  // Advances the current window of this rank's fold. True: the window is folded.
   Result<bool> FoldOn();
   Result<bool> FetchOperands(Rank rank, std::uint64_t at, std::byte* room, std::uint64_t bytes);
   // Copies some windows of each piece that is ready. Returns how many.
@@ -93,13 +96,13 @@ class SingleCopyStrategy {
   PeerReads reads_;
   std::vector<PeerMemory> memory_;  // by rank
 
-  bool may_read_ = true;   // all ranks can, as far as they have told each other
-  bool can_read_ = false;  // the memory of this operation, and it pays
-  bool can_map_ = false;   // this rank all of it
+  bool may_read_ = true;   // all ranks can use CMA, as far as they have advertised it
+  bool can_read_ = false;  // all memory of this operation can be read by CMA, and that is worthwhile
+  bool can_map_ = false;   // this rank has mapped all memory of this operation
   bool folds_by_shares_ = false;
   Access access_ = Access::kMapped;
-  Rank next_operand_ = kNoRank;  // of the window that is being folded: whose operands are next
-  Rank lost_ = kNoRank;          // a peer whose memory is gone
+  Rank next_operand_ = kNoRank;  // the rank whose operands are folded next in the current window
+  Rank lost_ = kNoRank;          // a peer whose memory can no longer be read
   std::uint64_t operations_ = 0;
 };
 

@@ -7,14 +7,15 @@
 namespace rondo {
 namespace {
 
-// If every rank folds every slot, each reads at most so much of others. Beyond, sharing the folding is worth a second
-// round.
+// If every rank folds every slot, a rank reads at most this many bytes of other ranks. For more bytes it is faster that
+// each rank folds a share, although that takes a second round.
 constexpr std::uint64_t kFoldByAllBytes = 16 * 1024;
-// A broadcast's root writes a window while the others read the one before, so a short vector has several.
+// The root of a broadcast writes a window while other ranks read the previous one, so even a short vector is cut into
+// several windows.
 constexpr std::uint64_t kBroadcastWindows = 4;
 constexpr std::uint64_t kMinBroadcastWindow = 16 * 1024;
 
-// Whether all ranks' vectors become one.
+// Whether the collective folds the vectors of all ranks into one vector.
 bool Folds(Collective collective) { return collective == Collective::kAllReduce || collective == Collective::kReduce; }
 
 }  // namespace
@@ -51,7 +52,7 @@ void SlotsStrategy::Start() {
   std::uint64_t windows = 1;
   window_bytes_ = RoundUp(bytes, kLineBytes);
   if (bytes > max_window) {
-    // Of equal length, of whole lines, and so of whole elements.
+    // The windows have equal length, in whole cache lines and so in whole elements.
     window_bytes_ = RoundUp(DivCeil(bytes, DivCeil(bytes, max_window)), kLineBytes);
     windows = DivCeil(bytes, window_bytes_);
   }
@@ -87,7 +88,8 @@ std::uint64_t SlotsStrategy::PieceAt(Rank rank) const {
 
 bool SlotsStrategy::ReadsOwnSlot() const {
   if (operation_.scales) return true;
-  // In place the fold overwrites this rank's operands before they are folded, if two or more ranks come before it.
+  // In place, the fold of the lower ranks overwrites this rank's operands before they are folded, if there are two or
+  // more lower ranks.
   return operation_.in_place && operation_.rank >= 2 &&
          (operation_.collective() == Collective::kReduceScatter || layout_ != Layout::kShares);
 }
@@ -135,8 +137,8 @@ void SlotsStrategy::Write(std::uint64_t round) {
 void SlotsStrategy::WriteOperands(std::byte* slot) {
   const std::byte* const source = operation_.source();
   if (layout_ != Layout::kShares) return moves_.CopyOperands(slot, source + window_.begin, window_.bytes);
-  if (!is_share_round()) return;  // CollectShare has written it
-  // All but this rank's own share.
+  if (!is_share_round()) return;  // CollectShare has written the slot
+  // Writes all shares except this rank's own.
   const ByteRange own = reads_own_slot_ ? ByteRange{window_.end(), 0} : operation_.ShareOf(operation_.rank, window_);
   moves_.CopyOperands(slot, source + window_.begin, own.begin - window_.begin);
   moves_.CopyOperands(slot + (own.end() - window_.begin), source + own.end(), window_.end() - own.end());
@@ -149,8 +151,8 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
   const bool is_own = rank == own;
   const std::byte* const slot = PayloadOf(rank, round);
   std::byte* const output = operation_.output + window_.begin;
-  // A block of this rank's own is read in the user's memory, if it is not in its place already. Where the block is
-  // another rank's, that memory may be none at all: only the root of a scatter has an input.
+  // This rank's own block is copied from the user's memory, unless it is in place already. For other blocks the user's
+  // memory must not be used, and may not exist: only the root of a scatter has an input.
   const auto take = [&](std::byte* destination, const std::byte* from_slot, std::uint64_t block_begin) {
     if (!is_own) {
       moves_.CopyResult(destination, from_slot, window_.bytes);
@@ -179,7 +181,7 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
   }
 }
 
-// Of an all_reduce or reduce.
+// Collect for all_reduce and reduce.
 void SlotsStrategy::CollectVector(Rank rank, std::uint64_t round) {
   if (is_share_round()) {
     if (rank == operation_.world_size - 1) CollectShare(round);
@@ -191,7 +193,7 @@ void SlotsStrategy::CollectVector(Rank rank, std::uint64_t round) {
                              share.bytes);
   }
   if (rank == 0) return;
-  // This rank's operands are read in the user's memory: in the slot they are only after this core has its lines.
+  // This rank's operands are read from the user's memory: the copy in its slot is not in this core's cache.
   const auto operands = [&](Rank by) -> const std::byte* {
     if (by == operation_.rank && !reads_own_slot_) return operation_.source() + window_.begin;
     return PayloadOf(by, round);

@@ -1,5 +1,5 @@
-// Collectives through slots: copy in, copy out. What a rank has for others it writes into its slot, once, and they read
-// it there (rounds.h).
+// Collectives through slots: copy in, copy out. A rank writes data for other ranks into its slot once, and they read it
+// there (rounds.h).
 //
 //            rank 0   rank 1   rank 2
 //   slots    [ x0 ]   [ x1 ]   [ x2 ]      written, then published by the number of the round
@@ -13,7 +13,7 @@
 //   all_gather, gather, broadcast       a window a round, as large as a slot
 //   reduce_scatter, scatter, all_to_all a window a round, in which every rank finds a piece of its own
 //
-// Large vectors so move through slots that stay in the second-level caches: of a vector of S bytes among n ranks,
+// So large vectors move through slots that stay in the second-level caches. With a vector of S bytes and n ranks, an
 // all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out.
 #pragma once
 
@@ -29,47 +29,48 @@ namespace rondo {
 
 class SlotsStrategy {
  public:
-  // All arguments outlive it.
+  // All arguments must outlive this object.
   SlotsStrategy(const IntranodeSegment& segment, const IntranodeOperation& operation, MoveStreams& moves);
 
-  // Cuts the operation into rounds and goes to the first one.
+  // Cuts the operation into rounds and begins the first one.
   void Start();
-  // Goes to the next round. False: there is none.
+  // Begins the next round. False: there is none.
   bool NextRound() {
     if (++index_ == rounds_) return false;
     window_ = Window();
     return true;
   }
-  std::uint64_t index() const { return index_; }  // of the round, within the operation
+  std::uint64_t index() const { return index_; }  // index of the round within the operation
   SlotRounds::Wanted wanted() const;
 
-  // `round`: the running one's number (SlotRounds::round).
+  // In both methods `round` is the number of the running round (SlotRounds::round).
   // Writes this rank's slot.
   void Write(std::uint64_t round);
-  // Takes what it wants from a rank's slot. REQUIRES: those of all lower ranks are taken, as far as they are wanted.
+  // Takes from a rank's slot the data that this rank needs. REQUIRES: wanted slots of lower ranks were collected
+  // before.
   void Collect(Rank rank, std::uint64_t round);
 
-  // What is done of the vector or block, about.
+  // Approximate progress, in bytes of the vector or block.
   std::uint64_t BytesDone() const { return index_ * operation_.bytes / rounds_; }
-  // Payload in a short operation's slot, behind its first line.
+  // The payload that an operation of a single round writes behind the slot's first line; 0 for other operations.
   std::uint64_t BytesOfOneRound() const { return layout_ == Layout::kInline || rounds_ > 1 ? 0 : operation_.bytes; }
 
  private:
   // How the payload of a round is laid out.
   enum class Layout : std::uint8_t {
-    kInline,  // in the slot's first line
-    kWhole,   // a window
-    kShares,  // two rounds a window: operands, then folded shares
+    kInline,  // the payload is in the slot's first line
+    kWhole,   // one round for each window
+    kShares,  // two rounds for each window: operands, then folded shares
   };
 
   std::byte* PayloadOf(Rank rank, std::uint64_t round) const {
     return layout_ == Layout::kInline ? segment_.InlineOf(rank, round) : segment_.PayloadOf(rank, round);
   }
-  // The first round of a window of two. Its shares are folded when all slots have arrived, because that overwrites the
-  // other slot.
+  // Whether this is the first of a window's two rounds. Shares are folded only after all slots have arrived, because
+  // the fold overwrites this rank's other slot, which other ranks may still read before.
   bool is_share_round() const { return layout_ == Layout::kShares && index_ % 2 == 0; }
   ByteRange Window() const;
-  // Where a rank's piece begins in a slot that has one for each rank.
+  // The offset of a rank's piece in a slot that has a piece for each rank.
   std::uint64_t PieceAt(Rank rank) const;
   bool ReadsOwnSlot() const;
   void WriteOperands(std::byte* slot);
@@ -79,15 +80,15 @@ class SlotsStrategy {
   const IntranodeSegment& segment_;
   const IntranodeOperation& operation_;
   MoveStreams& moves_;
-  const std::uint64_t piece_bytes_;        // of a slot that holds one for each rank
-  const std::uint64_t fold_by_all_bytes_;  // up to which all_reduce takes one round
+  const std::uint64_t piece_bytes_;        // maximum piece size in a slot that has a piece for each rank
+  const std::uint64_t fold_by_all_bytes_;  // up to this size all_reduce takes one round
 
   std::uint64_t window_bytes_ = 0;
   std::uint64_t rounds_ = 1;
   Layout layout_ = Layout::kWhole;
   bool reads_own_slot_ = false;  // this rank's operands are read from its slot, not from the user's memory
   std::uint64_t index_ = 0;
-  ByteRange window_;  // of the round
+  ByteRange window_;  // the window of the running round
 };
 
 }  // namespace rondo
