@@ -1,4 +1,4 @@
-// In place of cuda.cc where the build has no CUDA.
+// Replaces cuda.cc, session.cc and survey.cc in builds without CUDA: every call fails with kUnsupported.
 #include "cuda/cuda.h"
 #include "cuda/session.h"
 #include "cuda/survey.h"

@@ -9,12 +9,12 @@
 namespace rondo::cuda {
 namespace {
 
-// By the name under which the driver has it, which <cuda.h> may have given a version: cuMemAlloc is cuMemAlloc_v2.
+// The text of a symbol after macro expansion. <cuda.h> defines versioned names as macros: cuMemAlloc is cuMemAlloc_v2.
 #define RONDO_CUDA_TEXT_OF(symbol) #symbol
 #define RONDO_CUDA_TEXT(symbol) RONDO_CUDA_TEXT_OF(symbol)
 
-// A driver may be older than the header: what got a version with it that changed nothing for us is there under the
-// older name.
+// A driver may be older than <cuda.h>. If the header's version of a function does not differ for Rondo, the function is
+// also looked up under its older name.
 void* Find(void* handle, const char* symbol) {
   if (void* const found = dlsym(handle, symbol); found != nullptr) return found;
   if (std::string_view(symbol) == "cuEventElapsedTime_v2") return dlsym(handle, "cuEventElapsedTime");
@@ -70,7 +70,7 @@ Result<Driver> LoadDriver(const std::string& library) {
     return Fail(ErrorCode::kUnsupported, "no GPU: {} has no {}; a driver of CUDA 12.0 (525) or newer is needed", file,
                 missing);
   }
-  const DeafToSignals deaf;  // the driver makes threads
+  const DeafToSignals deaf;  // the driver starts threads, which must not receive the program's signals
   const CUresult begun = driver.Init(0);
   if (begun == CUDA_ERROR_NO_DEVICE)
     return Fail(ErrorCode::kUnsupported, "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES?)");

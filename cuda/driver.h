@@ -1,7 +1,7 @@
-// NVIDIA's driver, loaded at run time: one library serves hosts with a GPU and without. Nothing of the CUDA toolkit is
-// linked; <cuda.h> gives types and numbers.
+// NVIDIA's driver, loaded at run time, so that one build works on hosts with and without a GPU. No library of the CUDA
+// toolkit is linked; <cuda.h> only provides types and constants.
 //
-// Thread rule: any thread, once loaded.
+// Thread rule: any thread, after LoadDriver has returned.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@
 
 namespace rondo::cuda {
 
-// Functions by their names in <cuda.h> without the prefix; NVIDIA's "CUDA Driver API" says what they do.
+// The driver's functions, by their names in <cuda.h> without the prefix `cu`; see NVIDIA's "CUDA Driver API".
 #define RONDO_CUDA_DRIVER_FUNCTIONS(X) \
   X(Init)                              \
   X(DriverGetVersion)                  \
@@ -79,7 +79,7 @@ namespace rondo::cuda {
   X(LaunchKernel)                      \
   X(LaunchHostFunc)
 
-// How the driver names memory of a GPU.
+// Converts a pointer to the type that the driver uses for device addresses.
 inline CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 struct Driver {
@@ -87,15 +87,16 @@ struct Driver {
   RONDO_CUDA_DRIVER_FUNCTIONS(RONDO_CUDA_MEMBER)
 #undef RONDO_CUDA_MEMBER
 
-  int version = 0;  // of the driver: 13000 is CUDA 13.0
+  int version = 0;  // CUDA version of the driver: 13000 is CUDA 13.0
 
-  // Nothing, or what the driver said of `doing` ("copying 4096 bytes to the device"): its name for the error and its
-  // words. kOutOfMemory where the device has no room, kUnsupported where it cannot, kDevice else.
+  // Turns a driver result into a Status. An error's message contains `doing` ("copying 4096 bytes to the device") and
+  // the driver's name and text for the error. kOutOfMemory: the device has no memory left. kUnsupported: the device or
+  // the driver does not support the call. kDevice: every other error.
   Status Check(CUresult result, std::string_view doing) const;
 };
 
-// Loads and initialises it. `library` "" is libcuda.so.1. kUnsupported says why there is none: it could not be loaded,
-// lacks something, or finds no GPU. It stays loaded.
+// Loads and initializes the driver, which then stays loaded. If `library` is "", it is libcuda.so.1. kUnsupported says
+// why there is no driver: it could not be loaded, lacks a function, or finds no GPU.
 Result<Driver> LoadDriver(const std::string& library = "");
 
 }  // namespace rondo::cuda

@@ -5,8 +5,8 @@
 namespace rondo::cuda {
 namespace {
 
-// Exported are whole pages of the host's size. None where the driver does not export this kind of memory: adapters may
-// know another way.
+// A dma-buf of the allocation, rounded to whole pages of the host's size. Empty if the driver does not export this kind
+// of memory: an adapter may be able to use the address.
 Fd DmaBufOf(const Gpu& gpu, CUdeviceptr base, std::size_t bytes) {
   if (gpu.Attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) return {};
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -1,4 +1,4 @@
-// Memory of a GPU as adapters are told of it: GPUDirect RDMA.
+// GPU memory for network adapters (GPUDirect RDMA).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,13 @@
 
 namespace rondo::cuda {
 
-// The allocation in which `memory` lies: as a dma-buf where this GPU's driver exports such, else by its address alone.
-// Whatever is synchronous on it is so for other devices, too, from now on. kUnsupported: it lies in no allocation.
+// Exports the allocation that contains `memory`: as a dma-buf if this GPU's driver supports that, otherwise by its
+// address only. From now on synchronous operations on the allocation are also synchronous for other devices
+// (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). kUnsupported: no allocation contains `memory`.
 Result<ExportedMemory> Export(const Gpu& gpu, const std::byte* memory);
 
-// Of the allocation that lies there now: no other one of this process has, or ever had, the same. 0: none does.
+// The identity of the allocation that contains `memory` now; no other allocation of this process has or had the same.
+// 0: there is no allocation.
 std::uint64_t IdentityOf(const Gpu& gpu, const std::byte* memory);
 
 }  // namespace rondo::cuda

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kThreadsPerBlock = 512;  // as the kernels say (__launch_bounds__)
 constexpr unsigned kBlocksPerProcessor = 4;
-// What a thread does at once: four vectors of 16 bytes.
+// Bytes that a thread processes at once: four vectors of 16 bytes.
 constexpr std::uint64_t kBytesPerThread = 64;
 
 constexpr std::size_t kOps = 16, kTypes = 16;
@@ -22,7 +22,8 @@ std::size_t PlaceOf(DataType type, ReduceOp op) {
   return static_cast<std::size_t>(type) * kOps + static_cast<std::size_t>(op);
 }
 
-// A driver loads what compilers of its own major version or an older one have made.
+// Adds both versions to the error if the driver is too old: a driver loads only code of compilers of its own or an
+// older major version.
 Error BesideVersions(const Error& error, int driver) {
   if (driver / 1000 >= CUDA_VERSION / 1000) return error;
   return error.With([&](ErrorDetails& d) {
@@ -68,7 +69,7 @@ Status FoldKernels::LoadAll() {
 
 Status FoldKernels::Load(CUfunction& function, const std::string& name) const {
   RONDO_TRY(driver_.Check(driver_.ModuleGetFunction(&function, module_, name.c_str()), name));
-  int threads = 0;  // of a block at most: asking for it makes the driver load the code, which of others it need not
+  int threads = 0;  // not used: the query makes the driver load the kernel's code now
   return driver_.Check(driver_.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), name);
 }
 

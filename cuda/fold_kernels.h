@@ -1,4 +1,4 @@
-// The kernels of a GPU (kernels/fold.h, kernels/meet.h), loaded into its context and launched.
+// Loads the kernels (kernels/fold.h, kernels/meet.h) into a GPU's context and launches them.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,19 @@ namespace rondo::cuda {
 // Thread rule: any thread.
 class FoldKernels {
  public:
-  // All of them: a driver that loads code when it is first launched may first wait for the device, and that for us.
-  // Once for all who have them at a time. kUnsupported: the GPU is older than sm_75, or the driver than the kernels.
+  // Loads all kernels at once. A driver that loads code at its first launch may wait for the device then, and the
+  // device may wait for Rondo. All users of a GPU share one object. kUnsupported: the GPU is older than sm_75, or the
+  // driver is older than the kernels.
   static Result<std::shared_ptr<FoldKernels>> Load(std::shared_ptr<const Gpu> gpu);
   ~FoldKernels();
   FoldKernels(const FoldKernels&) = delete;
   FoldKernels& operator=(const FoldKernels&) = delete;
 
-  // Puts the fold on the stream. All memory is lent until the stream has passed it; every pointer is one that this GPU
-  // reaches. Zero elements put nothing there. kInvalidArgument: CheckPairing refuses the pairing, or the operation is a
-  // user's.
+  // Puts the fold on the stream. All memory is lent until the stream has executed the fold. This GPU must reach every
+  // pointer. With zero elements nothing is put on the stream. kInvalidArgument: CheckPairing refuses the pairing, or
+  // the operation is user-defined.
   Status Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments);
-  // Puts a meeting on the stream.
+  // Puts a barrier (kernels/meet.h) on the stream.
   Status Launch(CUstream stream, const MeetArguments& arguments);
 
  private:
@@ -38,8 +39,8 @@ class FoldKernels {
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
   CUmodule module_ = nullptr;
-  unsigned most_blocks_ = 0;           // that run side by side
-  std::vector<CUfunction> functions_;  // by type and operation; null: there is none
+  unsigned most_blocks_ = 0;           // maximum number of blocks of a launch
+  std::vector<CUfunction> functions_;  // by type and operation; null: there is no kernel
   CUfunction meet_ = nullptr;
 };
 

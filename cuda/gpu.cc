@@ -19,7 +19,7 @@ Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) 
   const std::string what = fmt::format("opening GPU {}", ordinal);
   RONDO_TRY(driver.Check(driver.DeviceGet(&gpu->device_, ordinal), what));
   RONDO_ASSIGN(gpu->name_, NameOf(driver, ordinal, gpu->device_));
-  const DeafToSignals deaf;  // the driver makes threads, where the context is a new one
+  const DeafToSignals deaf;  // a new context starts threads, which must not receive the program's signals
   RONDO_TRY(driver.Check(driver.DevicePrimaryCtxRetain(&gpu->context_, gpu->device_), what));
   return gpu;
 }

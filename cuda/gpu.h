@@ -1,4 +1,5 @@
-// One GPU of this process: its primary context, which it shares with everybody who uses the CUDA runtime here.
+// One GPU of this process. It uses the primary context, which it shares with all code in the process that uses the CUDA
+// runtime.
 #pragma once
 
 #include <memory>
@@ -12,31 +13,32 @@
 
 namespace rondo::cuda {
 
-// "GPU 0 (NVIDIA H200)".
+// The name of a GPU for messages: "GPU 0 (NVIDIA H200)".
 Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
 
 class FoldKernels;
 
-// Whose operations streams wait for: a communicator's queue.
+// An object whose operations streams may wait for: a communicator's queue.
 class StreamsWaitFor {
  public:
   virtual ~StreamsWaitFor() = default;
-  // Any thread.
+  // Any thread. Whether a stream waits for an operation now, or will wait when it reaches the operation.
   virtual bool DoStreamsWait() const = 0;
 };
 
 // Thread rule: any thread.
 class Gpu {
  public:
-  // Keeps the primary context until it ends. kDevice, kOutOfMemory: the driver does not give it.
+  // Retains the primary context until the object ends. kDevice, kOutOfMemory: the driver cannot provide the context.
   static Result<std::shared_ptr<const Gpu>> Open(const Driver& driver, int ordinal);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // What calls on it need: the context is the calling thread's, until this ends, and then whatever was before is again.
-  // Nor does it matter to them, or they to it, whether some thread of the program captures a graph: a capture that
-  // forbids calls which may be unsafe would else be broken by those of an operation that is driven meanwhile.
+  // Every driver call on this GPU needs a Use. While a Use lives, the GPU's context is the calling thread's current
+  // context; its destructor restores the previous one. A Use also makes driver calls independent of stream captures:
+  // if a thread of the program captures a graph in a mode that forbids unsafe calls, calls of a running operation would
+  // otherwise invalidate the capture.
   class Use {
    public:
     explicit Use(const Gpu& gpu)
@@ -46,7 +48,7 @@ class Gpu {
     ~Use() {
       driver_.ThreadExchangeStreamCaptureMode(&mode_);
       CUcontext own;
-      if (is_pushed_) driver_.CtxPopCurrent(&own);  // else it is the user's, and ours has been destroyed
+      if (is_pushed_) driver_.CtxPopCurrent(&own);  // not pushed: ours was destroyed, and the user's is current
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -54,28 +56,29 @@ class Gpu {
    private:
     const Driver& driver_;
     const bool is_pushed_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // in between, what the thread's was
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // while a Use lives: the thread's previous mode
   };
 
   const Driver& driver() const { return driver_; }
   int ordinal() const { return ordinal_; }
   CUdevice device() const { return device_; }
-  // Whether it serves one process at a time and is handed on among them: unless this process is a client of MPS.
+  // Whether the GPU time-slices: it runs one process at a time. True unless this process is a client of MPS.
   bool takes_turns() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
   const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
-  // What may take until the GPU has nothing to do is put off while a stream waits for an operation, whosever.
+  // Registers the queues of this GPU. Work that may block until the GPU is idle is postponed while DoStreamsWait is
+  // true: while a stream waits for an operation of any registered queue.
   void Add(const StreamsWaitFor& one) const;
   void Remove(const StreamsWaitFor& one) const;
   bool DoStreamsWait() const;
-  // What communicators of this process have open of others' memory.
+  // The memory of other processes that communicators of this process have open.
   OpenedMemory& opened() const { return opened_; }
-  // What FoldKernels::Load has loaded, as long as somebody has it.
+  // The kernels that FoldKernels::Load has loaded, as long as an owner keeps them.
   struct Kernels {
     std::mutex mutex;
     std::weak_ptr<FoldKernels> loaded;
   };
   Kernels& kernels() const { return kernels_; }
-  // 0 where the driver does not know the attribute.
+  // The value of an attribute; 0 if the driver does not know it.
   int Attribute(CUdevice_attribute attribute) const;
 
  private:

@@ -37,7 +37,7 @@ Result<OpenedMemory::Opened*> OpenedMemory::Open(const Driver& driver, const Pee
   if (in_the_way)
     return Fail(ErrorCode::kUnsupported, "what process {} had freed where its memory lies is open on {} still", pid,
                 gpu);
-  // That a GPU does not reach another one takes the driver its time to find, in every operation.
+  // The driver needs time to find out that a GPU cannot reach another one, so the result is remembered.
   for (const Unreached& one : unreached_)
     if (what.IsOfProcess(one.like.process, one.like.start) && what.device == one.like.device) return Fail(one.said);
   CUdeviceptr base = 0;

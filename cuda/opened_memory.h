@@ -1,6 +1,6 @@
-// Allocations of other processes that are open on a GPU of this one: one table for all of its communicators. For no
-// driver opens memory where something older of the same process and addresses is open still; and that may be so for
-// another communicator, long after it was freed there.
+// The allocations of other processes that are open on a GPU of this process. All communicators of the process share one
+// table, because the driver does not open memory while an older allocation of the same process at an overlapping
+// address is open. Another communicator may still have the older one open, long after the other process has freed it.
 #pragma once
 
 #include <array>
@@ -19,41 +19,43 @@ namespace rondo::cuda {
 
 struct PeerAllocation {
   CUipcMemHandle handle{};
-  std::uint64_t identity = 0;  // in its process
-  std::uint64_t address = 0;   // there
+  std::uint64_t identity = 0;  // unique in its process
+  std::uint64_t address = 0;   // address in its process
   std::uint64_t bytes = 0;
-  std::uint64_t process = 0;           // its pid, and above that the number of the namespace which gave it
-  std::uint64_t start = 0;             // when that began, which tells it from others of its number
-  std::array<std::byte, 16> device{};  // the GPU, by its UUID
+  std::uint64_t process = 0;           // lower half: process id; upper half: inode of its pid namespace
+  std::uint64_t start = 0;             // start time of the process; distinguishes processes with the same id
+  std::array<std::byte, 16> device{};  // UUID of the GPU
 
   bool IsOfProcess(std::uint64_t number, std::uint64_t began) const { return process == number && start == began; }
 };
 bool operator==(const PeerAllocation& one, const PeerAllocation& other);
 
-// Thread rule: any thread, with the GPU in use (Gpu::Use).
+// Thread rule: any thread that has a Gpu::Use.
 class OpenedMemory {
  public:
   struct Opened {
     Opened(const PeerAllocation& what_it_is, CUdeviceptr at) : what(what_it_is), base(at) {}
     const PeerAllocation what;
     const CUdeviceptr base;
-    std::atomic<bool> is_there{true};  // until it is known to have been freed there
-    // Guarded by the table.
+    std::atomic<bool> is_there{true};  // false when the other process is known to have freed the memory
+    // Guarded by the table's mutex.
     bool is_open = true;
     int users = 1;
   };
-  // Counts another user, until Close. What is open of the same addresses has been freed there, and is closed before,
-  // whoever uses it: nobody reads what is freed. But closing may take until the device has nothing to do; unless that
-  // is allowed it is left to CloseFreed, and until then this fails. `gpu` is its name, for errors.
+  // Opens memory, or adds a user if it is open. Every Open needs a Close. If other memory of that process is open at
+  // overlapping addresses, the process must have freed it, so this function closes it first, even if it has users: no
+  // rank reads freed memory. Closing may block until the device is idle. If `may_wait` is false, this function does not
+  // close but fails (kUnsupported), until CloseFreed has closed the old memory. `gpu` is the GPU's name for errors.
   Result<Opened*> Open(const Driver& driver, const PeerAllocation& what, const std::string& gpu, bool may_wait);
-  // Whether that has been left to CloseFreed.
+  // Whether there is freed memory for CloseFreed to close.
   bool HasFreed() const { return has_freed_.load(std::memory_order_relaxed); }
-  // Both may take until the device has nothing to do. The last user's Close closes.
+  // CloseFreed and Close may block until the device is idle. Close removes one user; the last user's Close closes the
+  // memory.
   void CloseFreed(const Driver& driver);
   void Close(const Driver& driver, Opened* opened);
 
  private:
-  // A GPU that this one does not reach, as a process has it, and what the driver said of that.
+  // A GPU, as used by another process, that this GPU cannot reach, and the driver's error.
   struct Unreached {
     PeerAllocation like;
     Error said;

@@ -19,24 +19,26 @@ namespace {
 
 std::byte* MemoryAt(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
-// Smaller allocations are parts of such a block, and others are shown the whole of it, with whatever else lies there.
+// CUDA takes smaller allocations from such blocks, and IPC exports the whole block with everything in it. So the
+// barrier state gets a block of its own.
 constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 static_assert(sizeof(MeetingPlace) <= kBlockBytes);
 
-// The number of this process, and of the namespace that gave it: two containers of a host may give the same one, to
-// processes that begin at the same time.
+// The id of this process combined with the inode of its pid namespace: processes in two containers of a host may have
+// the same id and even the same start time.
 std::uint64_t NumberOfProcess() {
   struct stat names = {};
   const bool found = stat("/proc/self/ns/pid", &names) == 0;
   return (found ? std::uint64_t{names.st_ino} << 32 : 0) | static_cast<std::uint32_t>(getpid());
 }
 
-// When this process began, in ticks of the kernel's clock: numbers of processes are given again.
+// The start time of this process in kernel clock ticks. It distinguishes processes that get the same id one after the
+// other.
 std::uint64_t StartOfProcess() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The second field is a name in parentheses, which may hold anything; the start is the 22nd.
+  // The second field is a name in parentheses that may contain any character; the start time is field 22.
   std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
@@ -61,7 +63,8 @@ ReduceOp OperationOf(const DeviceFold& fold) {
   return fold.op == ReduceOp::kAvg && fold.divisor == 0 ? ReduceOp::kSum : fold.op;
 }
 
-// A copy as the fold of one vector, which can be told to do nothing: of the largest elements that it consists of.
+// A copy expressed as the fold of one vector, with the largest element type that fits. Unlike a copy, a fold can skip
+// its work if the graph's operations have failed (FoldArguments::over).
 DeviceFold AsFold(const DeviceProgram::Copy& copy) {
   DeviceFold fold{.destination = copy.destination, .count = 1};
   fold.operands[0] = copy.source;
@@ -74,7 +77,7 @@ DeviceFold AsFold(const DeviceProgram::Copy& copy) {
   return fold;
 }
 
-// Driver errors that mean that this way is none.
+// Changes the code of a driver error to kUnsupported, so that the caller uses another way.
 Error AsUnsupported(const Error& error) {
   return error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; });
 }
@@ -131,7 +134,7 @@ Result<DevicePeers::Place> Peers::Show(const std::byte* memory, std::uint64_t sh
     };
     RONDO_TRY(shows(driver_.MemGetAddressRange(&base, &bytes, AddressOf(memory)), "finding an allocation"));
     shown.offset = AddressOf(memory) - base;
-    // The next one may adjoin it, and a program take both for one piece: others would reach the first alone.
+    // Adjacent allocations may look like one piece of memory to the program, but peers would only reach the first.
     if (shown_bytes > bytes - shown.offset)
       return Fail(ErrorCode::kUnsupported, "{} bytes at {}, where an allocation ends after {}", shown_bytes,
                   static_cast<const void*>(memory), bytes - shown.offset);
@@ -198,7 +201,7 @@ void Peers::CloseUnwanted() {
   for (; opened_.size() > most; opened_.pop_back()) Close(opened_.back());
 }
 
-// What was put on the stream counts from now on.
+// Counts the work that was just put on the stream.
 Status Peers::Note() {
   RONDO_TRY(driver_.Check(driver_.EventRecord(ends_[begun_ % kEvents], stream_), "recording an event"));
   ++begun_;
@@ -262,16 +265,16 @@ Status Peers::Capture(CUstream stream, const DeviceProgram& program, MeetingRepo
     return kernels_->Launch(stream, fold.type, OperationOf(fold), arguments);
   };
   const auto put_meeting = [&]() -> Status {
-    return meet.count > 1 ? kernels_->Launch(stream, meet) : Status{};  // alone nobody is met
+    return meet.count > 1 ? kernels_->Launch(stream, meet) : Status{};  // a single rank needs no barrier
   };
-  RONDO_TRY(kernels_->Launch(stream, meet));  // alone it hears the host's word
+  RONDO_TRY(kernels_->Launch(stream, meet));  // also for a single rank: the kernel checks MeetingReport::stop
   for (const DeviceFold& fold : program.folds) RONDO_TRY(put(fold));
   if (program.meets_between) RONDO_TRY(put_meeting());
   for (const DeviceProgram::Copy& copy : program.copies) RONDO_TRY(put(AsFold(copy)));
   return put_meeting();
 }
 
-// What others' memory there is in it.
+// Marks the opened memory that the program uses, so that it stays open.
 void Peers::KeepOpen(const DeviceProgram& program) {
   const auto keep = [&](const std::byte* memory) {
     const CUdeviceptr at = AddressOf(memory);

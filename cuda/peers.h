@@ -1,12 +1,14 @@
-// A GPU at work on memory of other processes, by CUDA IPC: a rank shows an allocation by a handle, others open it and
-// read it by kernels and copies, as if it were their own. Ranks of one process, and several on one GPU, too.
+// Lets a GPU work on memory of other processes by CUDA IPC. A rank exports an allocation as a handle; other ranks open
+// it and read it by kernels and copies, like their own memory. This also works for ranks in one process and for several
+// ranks on one GPU.
 //
-// What was opened stays open, for that takes longer than most operations: beyond kMostOpened allocations those that
-// were not wanted for longest are closed, when nothing is under way (closing may wait for the device, and that for an
-// operation). So memory that another rank frees is the GPU's again only when it has been closed here, or what lies
-// there then is to be opened (opened_memory.h: all communicators of the process have one table). An allocation is known
-// by the identity that the driver gives it, and so never taken for one that lies at its address later. What a graph
-// uses is open for good.
+// Opened memory stays open, because opening takes longer than most operations. If more than kMostOpened allocations are
+// open, the least recently used ones are closed. That happens only when no operation is under way, because closing may
+// wait for the device, which may wait for an operation. So if another rank frees memory, the GPU gets it back only when
+// this process closes it: because of the limit, or because newer memory at the same address must be opened
+// (opened_memory.h: one table for all communicators of the process). The driver gives every allocation an identity, so
+// an allocation is never mistaken for a later one at the same address. Memory that a graph uses is never closed because
+// of the limit.
 #pragma once
 
 #include <array>
@@ -39,24 +41,24 @@ class Peers final : public DevicePeers {
   std::uint64_t begun() const override { return begun_; }
   Result<std::uint64_t> Ended() override;
   void Drain() noexcept override;
-  // As DeviceQueue::Capture; `report` is where the GPU finds it.
+  // As DeviceQueue::Capture. `report` is the GPU's address of the report.
   Status Capture(CUstream stream, const DeviceProgram& program, MeetingReport* report);
-  // After a failure graphs of other ranks may still be launched, and tell this one's place that they have come: it is
-  // never freed then.
+  // Keeps the barrier state when this object ends. Call it after a failure: graphs of other ranks may still be launched
+  // and write to this rank's barrier state.
   void OthersMayCome() { others_may_come_ = true; }
-  // Any thread. From now on what is to be begun is refused.
+  // Any thread. From now on Fold and CopyWithin fail.
   void BeginNothing() { over_.store(true); }
-  // Asked before every operation that begins when nothing is under way; calls no driver.
+  // Whether CloseUnwanted has work to do. Cheap: does not call the driver.
   bool HasUnwanted() const { return opened_.size() > kMostOpened || gpu_->opened().HasFreed(); }
-  // REQUIRES: nothing is under way.
+  // Closes freed memory, and the least recently used memory beyond the limit. REQUIRES: no operation is under way.
   void CloseUnwanted();
   std::size_t opened() const { return opened_.size(); }
 
  private:
-  // What a Place is, in bytes.
+  // The contents of a Place.
   struct Shown {
-    PeerAllocation of;         // at 0: nothing is shown
-    std::uint64_t offset = 0;  // in it
+    PeerAllocation of;         // address 0: the handle names no memory
+    std::uint64_t offset = 0;  // offset of the memory in the allocation
   };
   static_assert(sizeof(Shown) <= kPlaceBytes);
   struct Wanted {
@@ -77,15 +79,15 @@ class Peers final : public DevicePeers {
   const Driver& driver_;
   std::shared_ptr<FoldKernels> kernels_;
   CUstream stream_ = nullptr;
-  std::array<CUevent, kEvents> ends_{};  // of what was begun by its number, modulo
+  std::array<CUevent, kEvents> ends_{};  // end of a work, by its number modulo kEvents
   std::uint64_t begun_ = 0, ended_ = 0;
   std::atomic<bool> over_{false};
   Server server_;
-  PeerAllocation own_;  // what is the same of all memory of this process
+  PeerAllocation own_;  // the fields that are equal for all memory of this process
   std::vector<PeerAllocation> shown_;
   std::vector<Wanted> opened_;
   std::uint64_t uses_ = 0;
-  CUdeviceptr place_ = 0;  // of meetings
+  CUdeviceptr place_ = 0;  // this rank's barrier state
   bool others_may_come_ = false;
 };
 

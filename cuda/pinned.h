@@ -1,4 +1,4 @@
-// Memory of the host that a GPU reaches: pages that stay where they are.
+// Pinned host memory: a GPU can access it, and the system does not move its pages.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace rondo::cuda {
 
 inline constexpr unsigned kPinFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
-// Nothing where `memory` is empty. Its pages stay the caller's. Thread rule: any thread.
+// Pins `memory` until the returned object ends; does nothing if `memory` is empty. The caller still owns the memory.
+// Thread rule: any thread.
 Result<std::unique_ptr<PinnedMemory>> Pin(std::shared_ptr<const Gpu> gpu, MutableBytes memory);
 
 }  // namespace rondo::cuda

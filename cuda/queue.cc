@@ -15,16 +15,17 @@
 namespace rondo::cuda {
 namespace {
 
-// A wait compares as signed numbers do that may wrap: this one is reached by every sequence.
+// The value of Words::left that releases every wait. The driver compares modulo 2^64, by the sign of the difference, so
+// this is the largest value that is not below any sequence.
 constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
 
-// Up to which copies to a device were seen to be done by the engine that computes (H200, driver 580: more than 16 KiB,
-// and less than 64).
+// Copies to a device of at most this size may run on the compute engine (measured on an H200 with driver 580: the limit
+// is above 16 KiB and below 64 KiB).
 constexpr std::size_t kShortBytes = (64 << 10) - 1;
 
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Whose memory the byte is, in words; "": the GPU's of that number.
+// Says whose memory the byte is; "" if it belongs to GPU `ordinal`.
 std::string OtherOwner(const Driver& driver, CUdeviceptr at, int ordinal) {
   unsigned type = 0;
   if (driver.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
@@ -50,8 +51,8 @@ Status Queue::Prepare() {
   const Gpu::Use use(*gpu_);
   takes_turns_ = gpu_->takes_turns();
   max_pitch_ = static_cast<std::size_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH));
-  // Of the highest priority, which the driver serves by channels of their own: a stream of the user's that waits for an
-  // operation must not hold back the copies that end it.
+  // The copies' streams have the highest priority, for which the driver uses separate channels: a user's stream that
+  // waits for an operation must not block the copies that complete the operation.
   int lowest = 0, highest = 0;
   RONDO_TRY(driver_.Check(driver_.CtxGetStreamPriorityRange(&lowest, &highest), "asking for priorities of streams"));
   for (Way& way : ways_) {
@@ -88,9 +89,9 @@ Queue::~Queue() {
   for (CUevent arrival : arrivals_)
     if (arrival != nullptr) driver_.EventDestroy(arrival);
   if (peers_ != nullptr && words_->report.stop != 0) peers_->OthersMayCome();
-  if (words_ != nullptr) EndGraphs();  // under way they would be against their user's word
+  if (words_ != nullptr) EndGraphs();  // the user guarantees that no graph is under way; this is a precaution
   peers_.reset();
-  // Where streams were let go, some may not have come to their waits: these are to find the word, whenever that is.
+  // After LeaveForGood, streams may still reach their waits later, and must find the word then. So it is never freed.
   const bool is_waited_on = words_ != nullptr && LeftForGood() && last_wait_ > 0;
   if (words_ != nullptr && !is_waited_on) {
     driver_.MemHostUnregister(words_);
@@ -185,7 +186,8 @@ Status Queue::PutRow(CUstream stream, CopyDirection direction, const DeviceCopy&
     return driver_.Check(driver_.MemcpyDtoHAsync(copy.host, AddressOf(copy.device), bytes, stream), "copying");
   if (!takes_turns_ || bytes < 2 || bytes > kShortBytes)
     return driver_.Check(driver_.MemcpyHtoDAsync(AddressOf(copy.device), copy.host, bytes, stream), "copying");
-  // Its two halves are rows; of an odd number the last two bytes once more.
+  // Copies the two halves as two rows, so that a copy engine is used. If the size is odd, the last two bytes are copied
+  // again as two rows of one byte.
   const auto halves = [&](std::size_t from, std::size_t half) {
     return PutRows(stream, direction,
                    {.host = copy.host + from,

@@ -1,17 +1,17 @@
-// The way of one communicator to a GPU: copies on streams of its own, and places on the user's streams.
+// One communicator's access to a GPU. It copies on streams of its own, and orders operations on the user's streams.
 //
-// An operation's place on a stream is an event and a wait: the event tells when the stream has come so far, and the
-// stream then waits for a word of the host's memory (cuStreamWaitValue64), in which the number of the last operation
-// stands that has ended. So nothing is synchronised but that stream, and no thread of the driver's is held.
+// Enter puts an event and a wait on the user's stream. The event shows when the stream's earlier work is done. The wait
+// (cuStreamWaitValue64) holds the stream until a word of host memory, which contains the number of the last operation
+// that has ended, is large enough. So only this stream waits, and no thread of the driver blocks.
 //
-// An operation in a graph has kernels instead (peers.h), and none of this.
+// An operation in a graph uses neither: it consists of kernels (peers.h).
 //
-// Copies begin when their operation has arrived, as the host sees it; they are never queued behind the user's work. So
-// what is under way always ends soon, and Drain is short whatever the user's stream does.
+// Copies begin when the host sees that their operation has arrived, so they are never queued behind the user's work.
+// Copies that are under way therefore end soon, and Drain is short whatever the user's stream does.
 //
-// Copies do not wait where processes time-slice the GPU, because engines that only copy are not time-sliced
-// (docs/GOTCHAS.md). One exception: the driver gives short copies to the device to the engine that computes, and that
-// one is time-sliced. Copies of several rows always go to an engine that only copies.
+// Copies are not delayed if processes time-slice the GPU, because copy engines are not time-sliced (docs/GOTCHAS.md).
+// One exception: the driver runs short host-to-device copies on the compute engine, which is time-sliced. Copies of
+// several rows always run on a copy engine.
 #pragma once
 
 #include <array>
@@ -59,15 +59,15 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
   }
 
  private:
-  // What the host and the GPU say to each other, in pinned memory.
+  // Words in pinned memory that host and GPU exchange.
   struct Words {
-    std::uint64_t left = 0;  // the last operation that has ended: what streams wait for
-    MeetingReport report;    // of graphs
+    std::uint64_t left = 0;  // number of the last operation that has left; streams wait for it
+    MeetingReport report;    // failures of operations in graphs
   };
-  // The copies of one direction, on a stream of their own.
+  // The copies of one direction. They have a stream of their own.
   struct Way {
     CUstream stream = nullptr;
-    std::array<CUevent, kMostCopies> ends{};  // of the copy by its number, modulo
+    std::array<CUevent, kMostCopies> ends{};  // end of a copy, by its number modulo kMostCopies
     std::uint64_t begun = 0, ended = 0;
   };
 
@@ -84,17 +84,17 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
-  std::size_t max_pitch_ = 0;  // of copies of rows
+  std::size_t max_pitch_ = 0;  // largest pitch that the driver accepts in copies of rows
   bool takes_turns_ = false;
   std::array<Way, 2> ways_;  // by direction
-  // Issuer's, but for their state, which the owner asks for: by sequence, made when first needed.
+  // Events of Enter, by sequence modulo size. The issuer makes them when first needed; the owner queries them.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;
   std::atomic<Peers*> peers_seen_{nullptr};
-  std::string no_peers_;                // why there are none, once it was tried
-  std::atomic<Sequence> last_wait_{0};  // the last operation for which a stream was to wait
-  Words* words_ = nullptr;              // a page of its own
-  CUdeviceptr words_there_ = 0;
+  std::string no_peers_;                // why making peers_ failed; "": not tried, or made
+  std::atomic<Sequence> last_wait_{0};  // the last operation for which a stream waits
+  Words* words_ = nullptr;              // in a page of its own
+  CUdeviceptr words_there_ = 0;         // the GPU's address of words_
 };
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// A GPU as a tool uses it: memory, a stream, and times by the GPU's own clock. Programs have their own.
+// A GPU for Rondo's tools: memory, a stream, and times by the GPU's clock. Programs that use Rondo bring their own.
 #pragma once
 
 #include <cstddef>
@@ -12,44 +12,45 @@
 
 namespace rondo {
 
-// Freed by its destructor, which comes before the session's.
+// Memory of the GPU. The destructor frees it; it must be destroyed before the session.
 class CudaMemory {
  public:
   virtual ~CudaMemory() = default;
-  virtual std::byte* address() const = 0;  // the GPU's: not for the processor
+  virtual std::byte* address() const = 0;  // device address; the CPU must not use it
 };
 
-// Work that can be put on a stream again and again. Destroyed before the session, when no launch is under way.
+// Work that can be launched any number of times. It must be destroyed before the session, when no launch is under way.
 class CudaGraph {
  public:
   virtual ~CudaGraph() = default;
   virtual Status Launch() = 0;  // on the session's stream
 };
 
-// Thread rule: one thread at a time. Whatever fails gives what the driver says (cuda/driver.h).
+// Thread rule: one thread at a time. Errors are those of the driver (Driver::Check).
 class CudaSession {
  public:
   virtual ~CudaSession() = default;
 
   virtual const std::string& gpu() const = 0;  // "GPU 0 (NVIDIA H200)"
-  virtual DeviceStream stream() const = 0;     // waits for no other
-  // kOutOfMemory names the bytes.
+  virtual DeviceStream stream() const = 0;     // does not synchronize with other streams
+  // kOutOfMemory: the message names the bytes.
   virtual Result<std::unique_ptr<CudaMemory>> Allocate(std::size_t bytes) = 0;
   virtual Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) = 0;
-  // Both behind what is on the stream, and done when they return.
+  // Write and Read copy after the work that is on the stream, and return when the copy is done.
   virtual Status Write(std::byte* device, Bytes from) = 0;
   virtual Status Read(MutableBytes to, const std::byte* device) = 0;
-  // What is put on the stream between the two calls is not done but becomes a graph.
+  // Work that is put on the stream between the two calls does not run but becomes a graph.
   virtual Status BeginCapture() = 0;
   virtual Result<std::unique_ptr<CudaGraph>> EndCapture() = 0;
-  // What is put on the stream between the two calls is timed; Took waits until the stream has come to the second.
+  // Begin and End mark two points of the stream. TookUs waits until the stream has reached the second one, and returns
+  // the time between them.
   virtual Status Begin() = 0;
   virtual Status End() = 0;
   virtual Result<double> TookUs() = 0;
 };
 
-// The `nth` of those there are, counted round and round: a process of each host's for each. kUnsupported says why there
-// is none.
+// Opens GPU number `nth` modulo the number of GPUs, so that the processes of a host spread over its GPUs. kUnsupported
+// says why there is no GPU.
 Result<std::unique_ptr<CudaSession>> OpenCudaSession(int nth, const CudaOptions& options = {});
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// What NVIDIA's driver tells of its GPUs. No context is made on any of them and no memory taken; but a driver that is
-// asked for the first time may make device files, and the control daemon of MPS start a server for this user.
+// A survey of the GPUs that NVIDIA's driver reports. It creates no context and allocates no device memory. But the
+// first use of the driver may create device files, and the control daemon of MPS may start a server for this user.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,29 @@ namespace rondo {
 
 struct SurveyedGpu {
   enum class Access : std::uint8_t {
-    kShared,  // by any number of processes
-    kOneProcess,
-    kNobody,
+    kShared,      // any number of processes may use the GPU
+    kOneProcess,  // one process at a time may use it
+    kNobody,      // no process may use it
   };
 
-  std::string name;         // "GPU 0 (NVIDIA H200)"; the number is CUDA's, nvidia-smi may count otherwise
+  std::string name;         // "GPU 0 (NVIDIA H200)"; the number is CUDA's, which may differ from nvidia-smi's
   std::string pci_address;  // "0000:10:00.0"
   Access access = Access::kShared;
-  // Whether processes that share it are served side by side, not by turns. Absent: an older driver does not tell.
+  // Whether processes that share the GPU run side by side (MPS) instead of time-slicing. Absent if an older driver does
+  // not report it.
   std::optional<bool> mps = {};
 };
 
 struct GpuSurvey {
-  int driver_version = 0;  // 13000 is CUDA 13.0
+  int driver_version = 0;  // CUDA version of the driver: 13000 is CUDA 13.0
   std::vector<SurveyedGpu> gpus;
 };
 
-// Whether this build knows NVIDIA's driver at all.
+// Whether this build supports CUDA.
 bool BuiltWithCuda();
 
-// kUnsupported says why there is none, as OpenCuda does; else what the driver says (cuda/driver.h). A driver whose GPU
-// is sick may never answer. Thread rule: any thread.
+// kUnsupported says why there is no GPU, as for OpenCuda. Other errors are the driver's (Driver::Check). If a GPU is
+// broken, the driver may block forever. Thread rule: any thread.
 Result<GpuSurvey> SurveyGpus(const CudaOptions& options = {});
 
 }  // namespace rondo

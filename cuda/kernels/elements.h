@@ -1,10 +1,10 @@
-// The arithmetic of device reductions on one element, in C++ that nvcc and the host's compiler both understand.
+// The arithmetic of device reductions on one element, in C++ that both nvcc and the host's compiler compile.
 //
-// The bits are those of collectives/kernels/reduce.h, whose comment says what they are: 16-bit floats are computed in
-// float32 and rounded after each operation, NaNs are canonical, -0 is below +0, integers wrap. Averages are those of
-// AverageTypeOf (base/dtype.h): integers and float16 are summed in a wider type, and narrowed once, at the end; other
-// floats are scaled by AverageScaleOf (collectives/kernels/reduce.h) as they are loaded. Compile without contraction
-// (nvcc -fmad=false), which would round a product and a sum as one.
+// Results are bitwise equal to those of collectives/kernels/reduce.h, which defines them: 16-bit floats are computed in
+// float32 and rounded after each operation, NaNs are canonical, -0 is below +0, integers wrap. For averages see
+// AverageTypeOf (base/dtype.h): integers and float16 are summed in a wider type and narrowed once, at the end; other
+// floats are scaled by AverageScaleOf (collectives/kernels/reduce.h) when they are loaded. This code must be compiled
+// without contraction (nvcc -fmad=false), which would round a product and a sum together only once.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace rondo::cuda {
 
-// ---- elements: how a type is kept in memory, and what it is computed in ----
+// ---- elements: how a type is stored in memory, and in which type it is computed ----
 
 template <typename T>
 struct Plain {
@@ -129,11 +129,12 @@ struct Bool {
 
 // ---- operations ----
 
-// Of integers modulo 2^bits: as unsigned ones, and those of less than 32 bits without promotion to int.
+// The unsigned type in which integers are added and multiplied modulo 2^bits. It avoids the promotion of small types to
+// int, in which overflow is undefined.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-// kCanonical: NaNs become canonical here, and not when the result is stored.
+// kCanonical: Combine makes NaNs canonical. If false, that happens when the result is stored.
 template <ReduceOp kOp, typename T, bool kCanonical = true>
 RONDO_HOST_DEVICE T Combine(T left, T right) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -161,20 +162,22 @@ RONDO_HOST_DEVICE T Combine(T left, T right) {
   }
 }
 
-// ---- averages: division by the world's size, to the bits of `/`, which on GPUs is many instructions ----
+// ---- averages: division by the world size. The result equals that of `/`, which takes many instructions on GPUs. ----
 
 RONDO_HOST_DEVICE float MultiplyAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 RONDO_HOST_DEVICE double MultiplyAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// Of floats: a product with the reciprocal, put right by what it leaves over (Markstein, "Computation of elementary
-// functions on the IBM RISC System/6000 processor", 1990). What is then rounded is off by 2^-22 units in the last place
-// at most; a quotient by `by` that is no float is at least 1 / (2 by) of them from where rounding turns: enough to
-// 2^20. Half way it lies only where floats grow sparse, below the least of full precision.
+// For floats: multiplies by the reciprocal and corrects the product by its remainder (Markstein, "Computation of
+// elementary functions on the IBM RISC System/6000 processor", 1990). Before the final rounding the error is at most
+// 2^-22 units in the last place. A quotient by `by` that is not a float is at least 1 / (2 by) such units away from the
+// next rounding boundary, so the result is correct for `by` up to 2^20. A quotient can be on a rounding boundary,
+// halfway between two floats, only if it is below the smallest float of full precision; Divide treats such values
+// separately.
 template <typename T, typename = void>
 struct Divisor {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by)
       : by_(static_cast<T>(by)), reciprocal_(T{1} / by_), wide_by_(by), wide_reciprocal_(1.0 / by) {}
-  // kMayBeTiny: other values than zero may be.
+  // kMayBeTiny: a value other than zero may be so small that its quotient has less than full precision.
   template <bool kMayBeTiny = true>
   RONDO_HOST_DEVICE T Divide(T value) const {
     constexpr T kLeast = 2 * std::numeric_limits<T>::min();
@@ -185,7 +188,7 @@ struct Divisor {
     if (!kMayBeTiny || value == 0 || !(size < kLeast)) return product;
     if constexpr (sizeof(T) == 8) {
       return value / by_;
-    } else {  // to where half way is a double, and so exact
+    } else {  // divides in double, in which a halfway point between two floats is exact
       const auto wide = static_cast<double>(value);
       const double near = wide * wide_reciprocal_;
       return static_cast<T>(MultiplyAdd(MultiplyAdd(-near, wide_by_, wide), wide_reciprocal_, near));
@@ -197,7 +200,7 @@ struct Divisor {
   double wide_by_, wide_reciprocal_;
 };
 
-// Of integers; none of less than 32 bits is divided.
+// For integers of 32 and 64 bits; smaller ones are never divided.
 template <typename T>
 struct Divisor<T, std::enable_if_t<std::is_integral_v<T>>> {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<T>(by)) {}
@@ -207,7 +210,7 @@ struct Divisor<T, std::enable_if_t<std::is_integral_v<T>>> {
   T by_;
 };
 
-// Of averages whose operands are scaled (AverageScaleOf): of the scaled sum.
+// For averages whose operands are scaled (AverageScaleOf): divides the sum of the scaled operands.
 template <typename T>
 struct ScaledDivisor {
   explicit RONDO_HOST_DEVICE ScaledDivisor(std::int32_t by) : plain_(by), scale_(1) {
@@ -217,7 +220,7 @@ struct ScaledDivisor {
   }
   RONDO_HOST_DEVICE T scale() const { return scale_; }
   RONDO_HOST_DEVICE T Divide(T value) const {
-    constexpr T kHasRoom = std::numeric_limits<T>::max() / (1 << 20);  // `up_` is 2^17 at most
+    constexpr T kHasRoom = std::numeric_limits<T>::max() / (1 << 20);  // `up_` is at most 2^17
     const T size = value < 0 ? -value : value;
     return size <= kHasRoom ? plain_.Divide(value * up_) : value / scaled_;
   }
@@ -227,12 +230,12 @@ struct ScaledDivisor {
   T scale_, up_, scaled_;
 };
 
-// A sum of 64-bit integers: two's complement, in two words.
+// A sum of 64-bit integers: a 128-bit two's complement number in two words.
 struct Sum128 {
   std::uint64_t low = 0, high = 0;
 };
 
-// Word by word, as on paper; of the quotient the lower 64 bits.
+// Long division by words. The result has the lower 64 bits of the quotient.
 template <>
 struct Divisor<Sum128> {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<std::uint64_t>(by)) {}
@@ -254,22 +257,23 @@ struct Divisor<Sum128> {
   std::uint64_t by_;
 };
 
-struct NoDivisor {  // of what is no average
+struct NoDivisor {  // for operations other than averages
   explicit RONDO_HOST_DEVICE NoDivisor(std::int32_t) {}
 };
 
-// The whole of one element: T says how it is kept and computed. Averages are below.
+// All steps of the fold of one element. T says how the element is stored and computed. The specializations for averages
+// are below.
 template <typename T, ReduceOp kOp, typename = void>
 struct Fold {
   using Element = T;
   static constexpr ReduceOp kOperation = kOp;
   using Stored = typename T::Stored;
   using Computed = typename T::Computed;
-  using Partial = Stored;  // how the fold of some sources is kept
+  using Partial = Stored;  // type of the fold of the sources so far
   using By = NoDivisor;
-  static constexpr bool kStoredAsComputed = std::is_same_v<Stored, Computed>;  // else storing makes NaNs canonical
+  static constexpr bool kStoredAsComputed = std::is_same_v<Stored, Computed>;  // if false, Store makes NaNs canonical
 
-  // What a source brings; of a pre-multiplied sum its product, rounded to how it is kept.
+  // The operand of a source. For a pre-multiplied sum: its product with `scale`, rounded to the stored type.
   static RONDO_HOST_DEVICE Stored First(Stored value, double scale, const By&) {
     if constexpr (kOp == ReduceOp::kPremulSum) {
       return T::Store(Canonical<Computed, kStoredAsComputed>(T::Load(value) * static_cast<Computed>(scale)));
@@ -280,15 +284,15 @@ struct Fold {
   static RONDO_HOST_DEVICE Stored Next(Stored left, Stored right) {
     return T::Store(Combine<kOp, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)));
   }
-  // The last one; of an average the sum is divided before it is rounded.
+  // Folds the last source. For an average: divides the sum before it is rounded.
   static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, const By&) { return Next(left, right); }
-  // Of one source alone, the only one that is not combined.
+  // Used instead of Next and Last if there is only one source.
   static RONDO_HOST_DEVICE Stored Only(Stored value, const By&) { return value; }
-  // Of the fold of all sources.
+  // Converts the fold of all sources to the stored type.
   static RONDO_HOST_DEVICE Stored Finish(Partial value) { return value; }
 };
 
-// Averages that are summed in a wider type: what that is, how an element becomes one, and how two are added.
+// Averages that are summed in a wider type: which types these are, what the wider type is, and how two sums are added.
 template <typename T>
 inline constexpr bool kIsWidened = std::is_same_v<T, Float16> || std::is_integral_v<typename T::Computed>;
 
@@ -342,7 +346,7 @@ struct Fold<T, ReduceOp::kAvg, std::enable_if_t<kIsWidened<T>>> {
   }
 };
 
-// Averages that are scaled: what is kept is what is computed, rounded to how it would be stored.
+// Averages whose operands are scaled: a partial fold has the computed type, with a value rounded to the stored type.
 template <typename T>
 struct Fold<T, ReduceOp::kAvg, std::enable_if_t<!kIsWidened<T>>> {
   using Element = T;

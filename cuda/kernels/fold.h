@@ -1,6 +1,6 @@
-// Device reductions, in C++ that nvcc and the host's compiler both understand: a fold of several vectors, element by
-// element, from the left, by the arithmetic of elements.h. What a kernel does is here, so that it is tested where there
-// is no GPU; kernels.cu makes the kernels of it.
+// Device reductions, in C++ that both nvcc and the host's compiler compile: an ordered (left-fold) reduction of several
+// vectors, element by element, with the arithmetic of elements.h. All code of the kernels is here, so that it can be
+// tested without a GPU; kernels.cu only defines the kernels.
 //
 //   destination[i] = ((sources[0][i] op sources[1][i]) op sources[2][i]) op ...
 #pragma once
@@ -16,19 +16,20 @@
 
 namespace rondo::cuda {
 
-// More than the ranks of a host that share memory on devices.
+// The maximum number of sources, and so of the ranks of a host whose devices work together.
 inline constexpr int kMostSources = 16;
 
-// The kernels' only parameter. Memory is the device's, at any alignment; `destination` may be exactly one of the
-// sources, no other overlap.
+// The kernels' only parameter. Pointers are device addresses of any alignment. `destination` may equal one of the
+// sources; no other overlap is allowed.
 struct FoldArguments {
   std::byte* destination = nullptr;
   const std::byte* sources[kMostSources] = {};
   std::uint64_t elements = 0;
-  std::int32_t count = 0;            // of sources, at least 1
-  std::int32_t divisor = 0;          // of kAvg: the world's size, else nothing
-  double scales[kMostSources] = {};  // of kPremulSum: each source's factor
-  // Null, or where it says that the memory may no longer be touched (MeetingPlace::over): nothing is done then.
+  std::int32_t count = 0;            // number of sources, at least 1
+  std::int32_t divisor = 0;          // for kAvg: the world size; otherwise ignored
+  double scales[kMostSources] = {};  // for kPremulSum: each source's factor
+  // If not null and the word there is not 0 (MeetingPlace::over), the memory must no longer be touched: the kernel does
+  // nothing.
   const std::uint64_t* over = nullptr;
 };
 static_assert(std::is_trivially_copyable_v<FoldArguments>);
@@ -52,7 +53,7 @@ RONDO_HOST_DEVICE void StoreAny(std::byte* to, S value) {
   for (std::size_t i = 0; i < sizeof(S); ++i) to[i] = static_cast<std::byte>(bytes[i]);
 }
 
-// One element, wherever it lies.
+// Folds one element. The memory may have any alignment.
 template <class F>
 RONDO_HOST_DEVICE void FoldElement(const FoldArguments& arguments, std::uint64_t element) {
   using S = typename F::Stored;
@@ -67,7 +68,7 @@ RONDO_HOST_DEVICE void FoldElement(const FoldArguments& arguments, std::uint64_t
   StoreAny<S>(arguments.destination + at, F::Finish(value));
 }
 
-// Vectors first, first + stride ... kRow of them: what is loaded of one source is under way together.
+// Folds kRow vectors: first, first + stride, ... The loads from one source are all issued before the first is used.
 template <class F, int kRow>
 RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typename F::By& by, std::uint64_t skipped,
                                    std::uint64_t first, std::uint64_t stride) {
@@ -82,7 +83,8 @@ RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typenam
                                             (first + static_cast<std::uint64_t>(i) * stride) * sizeof(Vector));
   };
   const bool alone = arguments.count == 1;
-  constexpr bool kChanges = F::kOperation == ReduceOp::kAvg || F::kOperation == ReduceOp::kPremulSum;  // also one alone
+  // Whether the operation changes even a single source.
+  constexpr bool kChanges = F::kOperation == ReduceOp::kAvg || F::kOperation == ReduceOp::kPremulSum;
   Units next[kRow];
   typename Way::Partial value[kRow][kUnits];
   RONDO_UNROLL
@@ -117,7 +119,7 @@ RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typenam
     for (int k = 0; k < kUnits; ++k) {
       if constexpr (kChanges) {
         result.at[k] = Way::Finish(value[i][k]);
-      } else {  // what is alone stays to the bit
+      } else {  // a single source is copied bit by bit
         result.at[k] = alone ? value[i][k] : Way::Finish(value[i][k]);
       }
     }
@@ -126,7 +128,8 @@ RONDO_HOST_DEVICE void FoldVectors(const FoldArguments& arguments, const typenam
   }
 }
 
-// Another stream's meeting may write it meanwhile.
+// Whether arguments.over is set. The load is volatile or atomic, because a barrier on another stream may write the word
+// at the same time.
 RONDO_HOST_DEVICE bool IsOver(const FoldArguments& arguments) {
   if (arguments.over == nullptr) return false;
 #ifdef __CUDA_ARCH__
@@ -136,8 +139,9 @@ RONDO_HOST_DEVICE bool IsOver(const FoldArguments& arguments) {
 #endif
 }
 
-// What thread `thread` of `threads` does of the whole. Where all memory lies alike in its lines of 16 bytes, those go
-// as vectors, kRow at a time, and what is left at both ends by elements; else all does.
+// Folds the part of thread `thread` of `threads`. If all memory has the same offset from a 16-byte boundary, aligned
+// data is folded in vectors, kRow at a time, and the rest at both ends element by element. Otherwise all data is folded
+// element by element.
 template <class F>
 RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t thread, std::uint64_t threads) {
   using S = typename F::Stored;
@@ -167,9 +171,9 @@ RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t th
     FoldElement<F>(arguments, e < before ? e : behind + (e - before));
 }
 
-// ---- which there are ----
+// ---- the list of kernels ----
 
-// Every pairing of type and operation that CheckPairing allows: X(name of the type, of the operation, Element, kOp).
+// Every pairing of type and operation that CheckPairing allows: X(name of type, name of operation, Element, kOp).
 #define RONDO_FOLDS_OF_INTEGER(X, name, T)                         \
   X(name, sum, ::rondo::cuda::Plain<T>, ::rondo::ReduceOp::kSum)   \
   X(name, prod, ::rondo::cuda::Plain<T>, ::rondo::ReduceOp::kProd) \

@@ -1,4 +1,5 @@
-// The fatbin with all kernels, as data of the program. Its functions' names are fold.h's: rondo_fold_<type>_<op>.
+// The fatbin with all kernels, linked into the program as data. Its functions are rondo_fold_<type>_<op> (fold.h) and
+// rondo_meet (meet.h).
 #pragma once
 
 extern "C" const unsigned char rondo_cuda_image[];

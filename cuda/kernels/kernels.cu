@@ -1,13 +1,13 @@
 // The kernels: those of fold.h, one for each pairing of type and operation (rondo_fold_float32_sum, ...), and that of
-// meet.h (rondo_meet). They stand in a fatbin, which carries code for every architecture from sm_75 on and PTX for
-// those to come, and are found there by name.
+// meet.h (rondo_meet). They are compiled into a fatbin, with code for every architecture from sm_75 on and PTX for
+// future ones, and are looked up there by name.
 #include "cuda/kernels/fold.h"
 #include "cuda/kernels/meet.h"
 
 namespace rondo::cuda {
 
-// How many blocks of a kernel a processor is to have at least; 0: as the compiler likes. Which it does by few registers: 40
-// for extremes of 16-bit floats, so that they load one vector after the other.
+// The minimum number of blocks of a kernel on a multiprocessor; 0: the compiler decides. For minimum and maximum of
+// 16-bit floats the compiler would use only 40 registers, and so load one vector after the other.
 template <class F>
 constexpr int kBlocks = ByWord<F>::kHalves && ByWord<F>::kExtreme ? 2 : 0;
 
@@ -23,7 +23,7 @@ constexpr int kBlocks = ByWord<F>::kHalves && ByWord<F>::kExtreme ? 2 : 0;
 
 RONDO_FOLDS(RONDO_FOLD_KERNEL)
 
-// One block, a thread for each rank at least.
+// One block, with at least one thread for each rank.
 extern "C" __global__ void __launch_bounds__(32)
     rondo_meet(const __grid_constant__ rondo::cuda::MeetArguments arguments) {
   __shared__ std::uint64_t meeting;
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(32)
   if (meeting == 0) return;
   const auto peer = static_cast<std::int32_t>(threadIdx.x);
   rondo::cuda::Arrive(arguments, peer, meeting);
-  __syncthreads();  // nobody keeps others waiting while it waits itself
+  __syncthreads();  // all threads signal their peers before any thread waits
   rondo::cuda::Await(arguments, peer, meeting);
   __syncthreads();
   rondo::cuda::TakeBack(arguments, peer);

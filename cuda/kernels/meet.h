@@ -1,20 +1,22 @@
-// Meetings of ranks that their GPUs hold among themselves: a kernel tells every other rank's GPU that this rank's
-// stream has come so far, and ends when all streams have. So an operation can be part of a CUDA graph, in which no host
-// takes part. As in fold.h, C++ that nvcc and the host's compiler both understand.
+// A barrier among the GPUs of ranks; names here call it a meeting. The barrier is a kernel. It signals to every other
+// rank's GPU that this rank's stream has reached the barrier, and ends when all streams have. So an operation can be
+// part of a CUDA graph, in which no host takes part. Like fold.h, this is C++ that both nvcc and the host's compiler
+// compile.
 //
 //   rank 0                                  rank 1
-//   place 1, marks[0] = 7                   place 0, marks[1] = 7            release: with all that was written before
+//   place 1, marks[0] = 7                   place 0, marks[1] = 7            release: publishes all earlier writes
 //   until marks[1] of its own place >= 7    until marks[0] of its own >= 7   acquire
 //
-// Marks only grow, and each place counts its own rank's meetings. So nothing is ever reset, and a graph is launched
-// again as it is. All ranks hold the same meetings in the same order, and say with each in which operation they are:
-// who launches another one is found out before anything is done.
+// Marks only grow, and each place counts the barriers of its own rank. So nothing is ever reset, and a graph can be
+// launched again unchanged. All ranks pass the same barriers in the same order, and publish with each barrier which
+// operation they are in. So a rank that launches another operation is detected before any data moves.
 //
-// Who does not come is waited for until the timeout. Then the place is over, for good, as it is where ranks meet in
-// different operations: its meetings return at once, folds that look at it do nothing, and the host reads in the report
-// why. Before that the rank takes its marks back in all other places, with the name of who is to blame: who comes later
-// must not touch memory that its owner has got back, and is over as well. (Who saw the mark before still reads the
-// memory of a rank that gives up then: memory is lent while any rank's launch may be under way.)
+// If a rank does not arrive within the timeout, or ranks arrive in different operations, the place is marked as over.
+// That is permanent: later barriers of this place return at once, folds that read `over` do nothing, and the host finds
+// the reason in the report. The rank also withdraws its marks in all other places, with the reason and the rank at
+// fault. A rank that arrives later must not touch memory that its owner has got back; the withdrawn mark tells it that
+// the barrier has failed, and it ends in the same way. (A rank that saw the mark before the withdrawal still reads the
+// other rank's memory. That is allowed, because memory is lent while any rank's launch may be under way.)
 #pragma once
 
 #include <cstdint>
@@ -31,46 +33,47 @@
 
 namespace rondo::cuda {
 
-// In memory of a rank's GPU, which the others' write. Zeros at first.
+// A rank's barrier state, in memory of its GPU. Other ranks' GPUs write the marks. All zeros at first.
 struct MeetingPlace {
-  struct alignas(32) Mark {            // a sector of a cache's line each, for each has another writer
-    std::uint64_t meetings = 0;        // that the rank has begun
-    std::uint64_t operations[2] = {};  // of the last two: nobody is further ahead, as all must come to each
-    std::uint64_t ended_in = 0;        // the meeting in which it was taken back
+  // One cache sector for each mark, because each has another writer.
+  struct alignas(32) Mark {
+    std::uint64_t meetings = 0;        // number of barriers that the writing rank has begun; or kTakenBack + reason
+    std::uint64_t operations[2] = {};  // operations of its last two barriers, by parity; no rank is further ahead
+    std::uint64_t ended_in = 0;        // the barrier in which the mark was withdrawn
   };
-  std::uint64_t meetings = 0;  // that its rank has begun
-  std::uint64_t begun_ns = 0;  // the last one
-  std::uint64_t over = 0;
-  std::uint32_t is_held = 0;  // by a meeting: two launches at once, which are against the rules, take turns
-  Mark marks[kMostSources];   // by rank
+  std::uint64_t meetings = 0;  // number of barriers that the place's rank has begun
+  std::uint64_t begun_ns = 0;  // when the last one began
+  std::uint64_t over = 0;      // not 0: a barrier has failed
+  std::uint32_t is_held = 0;   // a lock: two launches at once are forbidden, but if they happen, they run in sequence
+  Mark marks[kMostSources];    // by writing rank
 };
 
-// In pinned memory of the host. Zeros at first.
+// Reports to the host, in the host's pinned memory. All zeros at first.
 struct MeetingReport {
-  std::uint32_t stop = 0;  // the host's word: nobody waits or does anything any more
-  std::uint32_t over = 0;  // written last: somebody was missing, came in another operation, or has ended it all
-  std::uint64_t operation = 0;
-  std::uint64_t strayed[kMostSources] = {};  // by rank: the other operation in which it came; 0: it did not
-  std::uint8_t missing[kMostSources] = {};   // by rank
+  std::uint32_t stop = 0;       // written by the host: operations in graphs must do nothing and wait no longer
+  std::uint32_t over = 0;       // written last: a rank was missing, arrived in another operation, or a host has stopped
+  std::uint64_t operation = 0;  // the operation in which the failure was found
+  std::uint64_t strayed[kMostSources] = {};  // by rank: the other operation in which it arrived; 0: none
+  std::uint8_t missing[kMostSources] = {};   // by rank: 1 if it did not arrive in time
 };
-inline constexpr std::uint64_t kSomeOther = ~std::uint64_t{0};  // in `strayed`: another rank found it
+inline constexpr std::uint64_t kSomeOther = ~std::uint64_t{0};  // in `strayed`: another rank found the mismatch
 
-// The kernel's only parameter. Pointers are the GPU's.
+// The kernel's only parameter. Pointers are addresses of the GPU.
 struct MeetArguments {
   MeetingPlace* places[kMostSources] = {};  // by rank
   MeetingReport* report = nullptr;
   std::uint64_t timeout_ns = 0;
-  std::uint64_t operation = 0;  // the same on all ranks, and not 0 where others are met
+  std::uint64_t operation = 0;  // must be equal on all ranks, and not 0 if there are several
   std::int32_t rank = 0;
-  std::int32_t count = 0;  // of ranks
+  std::int32_t count = 0;  // number of ranks
 };
 static_assert(std::is_trivially_copyable_v<MeetArguments>);
 
-// A mark that was taken back: for want of the rank whose number is added; because rank r came in another operation,
-// kMostSources + r; by the host's word, 2 * kMostSources.
+// A withdrawn mark is kTakenBack plus the reason. r: rank r did not arrive. kMostSources + r: rank r arrived in another
+// operation. 2 * kMostSources: the host has stopped the operation.
 inline constexpr std::uint64_t kTakenBack = ~std::uint64_t{0} - 2 * kMostSources;
 
-// ---- words that others write: GPUs of this host and its processors ----
+// ---- words that this GPU shares with other GPUs and CPUs of the host ----
 
 RONDO_HOST_DEVICE void StoreForAll(std::uint64_t* to, std::uint64_t value) {
 #ifdef __CUDA_ARCH__
@@ -105,7 +108,7 @@ RONDO_HOST_DEVICE std::uint32_t LoadOfAll(const std::uint32_t* from) {
 #endif
 }
 
-// Of this GPU's own alone.
+// For words that only this GPU accesses.
 RONDO_HOST_DEVICE std::uint32_t Exchange(std::uint32_t* at, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
   std::uint32_t before;
@@ -136,15 +139,15 @@ RONDO_HOST_DEVICE void Pause() {
 #endif
 }
 
-// ---- a meeting ----
+// ---- a barrier ----
 //
-// Of the only block one thread calls Begin, then each thread r Arrive, Await and TakeBack for rank r, and then one End:
-// all of them each before any the next.
+// The kernel has one block. First one thread calls BeginMeeting. Then each thread r calls Arrive, Await and TakeBack
+// for rank r. Then one thread calls EndMeeting. All threads finish one function before any thread calls the next.
 
-// The meeting's number; 0: the place is over.
+// Returns the barrier's number; 0 if the place is over.
 RONDO_HOST_DEVICE std::uint64_t BeginMeeting(const MeetArguments& arguments) {
   MeetingPlace& own = *arguments.places[arguments.rank];
-  while (Exchange(&own.is_held, 1) != 0) Pause();  // whoever holds it ends, at its timeout
+  while (Exchange(&own.is_held, 1) != 0) Pause();  // the holder ends at its timeout at the latest
   if (LoadOfAll(&own.over) == 0) {
     own.begun_ns = NowNs();
     return ++own.meetings;
@@ -160,7 +163,7 @@ RONDO_HOST_DEVICE void Arrive(const MeetArguments& arguments, std::int32_t peer,
   StoreForAll(&mark.meetings, meeting);
 }
 
-// What the report says once it is over. Several threads may say the same.
+// Write the reason into the report. Several threads may write the same reason.
 RONDO_HOST_DEVICE void NoteMissing(const MeetArguments& arguments, std::uint64_t rank) {
   arguments.report->missing[rank] = 1;
   arguments.report->operation = arguments.operation;
@@ -170,15 +173,16 @@ RONDO_HOST_DEVICE void NoteStrayed(const MeetArguments& arguments, std::uint64_t
   arguments.report->operation = arguments.operation;
 }
 
-// What a peer has found, as the mark says that it has taken back. Each judges from its own operation, so only one that
-// is in ours is believed.
+// Reports the reason in a peer's withdrawn mark. A peer decides from the view of its own operation, so this rank only
+// accepts the reason if the peer is in the same operation.
 RONDO_HOST_DEVICE void NoteTakenBack(const MeetArguments& arguments, std::uint64_t found, std::int32_t peer,
                                      std::uint64_t meeting) {
   const MeetingPlace::Mark& theirs = arguments.places[arguments.rank]->marks[peer];
   const std::uint64_t operation_there = theirs.operations[meeting % 2];
   if (found < kMostSources) return NoteMissing(arguments, found);
   if (found == 2 * kMostSources) return;
-  const bool met_here = theirs.ended_in == meeting;  // else it has heard of it from another one, behind us or ahead
+  // If false, the peer withdrew its mark in an earlier or later barrier than this one.
+  const bool met_here = theirs.ended_in == meeting;
   if (met_here && operation_there != arguments.operation)
     return NoteStrayed(arguments, static_cast<std::uint64_t>(peer), operation_there);
   const std::uint64_t strayed = found - kMostSources;
@@ -187,8 +191,8 @@ RONDO_HOST_DEVICE void NoteTakenBack(const MeetArguments& arguments, std::uint64
 }
 
 RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, std::uint64_t meeting) {
-  // The host's word lies beyond a bus. Whose own rank this is asks for it, while the others wait; they do so now and
-  // then, as they look at the time.
+  // A read of `stop` crosses the bus to the host. The thread of this rank itself reads it once, while the other threads
+  // wait for peers; those read it only now and then, when they check the time.
   constexpr std::uint32_t kLooksInARow = 256;
   if (peer >= arguments.count) return;
   MeetingPlace& own = *arguments.places[arguments.rank];
@@ -211,9 +215,9 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
       return end();
     }
     if (looks % kLooksInARow == 0) {
-      const bool over = LoadOfAll(&own.over) != 0;  // before the time: who else is late is named, too
+      const bool over = LoadOfAll(&own.over) != 0;  // read before the time, so that every late rank gets reported
       const bool late = NowNs() >= own.begun_ns + arguments.timeout_ns;
-      if (late && LoadOfAll(&theirs.meetings) != mark) continue;  // it has come while this kernel stood still
+      if (late && LoadOfAll(&theirs.meetings) != mark) continue;  // the peer arrived while this kernel was suspended
       if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));
       if (late || over || LoadOfAll(&arguments.report->stop) != 0) return end();
     }
@@ -221,7 +225,7 @@ RONDO_HOST_DEVICE void Await(const MeetArguments& arguments, std::int32_t peer, 
   }
 }
 
-// What marks that are taken back say.
+// The reason to add to kTakenBack.
 RONDO_HOST_DEVICE std::uint64_t Found(const MeetArguments& arguments) {
   for (std::uint64_t rank = 0; rank < kMostSources; ++rank)
     if (arguments.report->missing[rank] != 0) return rank;

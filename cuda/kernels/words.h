@@ -1,5 +1,5 @@
-// The same arithmetic as in elements.h, and the same bits, on words of 32 bits where they have several elements: for
-// the bandwidth of memory a GPU has a few instructions per byte.
+// The arithmetic of elements.h on 32-bit words that hold several elements, with bitwise equal results. A GPU that uses
+// its full memory bandwidth has time for only a few instructions per byte, so element by element would be too slow.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rondo::cuda {
 
-// The smaller or the larger of each of the word's elements, as signed or unsigned integers of kBits.
+// The minimum or maximum of each pair of elements, which are signed or unsigned integers of kBits bits.
 template <int kBits, bool kSigned, bool kMinimum>
 RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right) {
 #ifdef __CUDA_ARCH__
@@ -41,14 +41,14 @@ RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right
 
 constexpr std::uint32_t kEachHalf = 0x0001'0001;
 
-// All bits of those of two 16-bit floats that are NaNs: larger, but for the sign, than kInfinity.
+// A mask with all bits set in each of two 16-bit floats that is a NaN: without its sign bit a NaN is above kInfinity.
 template <std::uint32_t kInfinity>
 RONDO_HOST_DEVICE std::uint32_t Nans(std::uint32_t word) {
   return (((word & 0x7FFF * kEachHalf) + (0x7FFF - kInfinity) * kEachHalf) >> 15 & kEachHalf) * 0xFFFF;
 }
 
-// Of two 16-bit floats. Their bits are turned into integers of the same order and back: those of negative ones are
-// inverted, so that -0 (0x8000) is -1 and below +0.
+// The minimum or maximum of two pairs of 16-bit floats. The bits are converted to integers of the same order and back:
+// the bits of negative floats except the sign are inverted, so that -0 (0x8000) becomes -1 and is below +0.
 template <std::uint32_t kInfinity, std::uint32_t kNan, bool kMinimum>
 RONDO_HOST_DEVICE std::uint32_t ExtremesOfFloats(std::uint32_t left, std::uint32_t right) {
   const auto ordered = [](std::uint32_t word) { return word ^ ((word >> 15 & kEachHalf) * 0x7FFF); };
@@ -57,25 +57,25 @@ RONDO_HOST_DEVICE std::uint32_t ExtremesOfFloats(std::uint32_t left, std::uint32
   return (value & ~nans) | (kNan * kEachHalf & nans);
 }
 
-// The sum of each byte, modulo 2^8: without their highest bits nothing is carried over.
+// The sums of the bytes, modulo 2^8. The highest bits are added separately, so that no carry reaches the next byte.
 RONDO_HOST_DEVICE std::uint32_t SumsOfBytes(std::uint32_t left, std::uint32_t right) {
   constexpr std::uint32_t kLow = 0x7F7F'7F7F;
   return ((left & kLow) + (right & kLow)) ^ ((left ^ right) & ~kLow);
 }
 
-// Each byte 0 or 1.
+// Each byte becomes 0 or 1: 1 if it is not 0.
 RONDO_HOST_DEVICE std::uint32_t Truths(std::uint32_t word) {
   return (((word & 0x7F7F'7F7F) + 0x7F7F'7F7F) | word) >> 7 & 0x0101'0101;
 }
 
-// Two 16-bit floats, of T, which kInfinity and kNan are of.
+// Two 16-bit floats of type T, computed in float32. kInfinity and kNan are bits of T.
 template <typename T, std::uint32_t kInfinity, std::uint32_t kNan>
 struct Halves {
   float low, high;
   static RONDO_HOST_DEVICE Halves Load(std::uint32_t word) {
     return {T::Load(static_cast<std::uint16_t>(word)), T::Load(static_cast<std::uint16_t>(word >> 16))};
   }
-  // NaNs are some NaNs.
+  // NaNs in the result may be any NaN; Canonical makes them canonical.
   RONDO_HOST_DEVICE std::uint32_t Store() const {
 #ifdef __CUDA_ARCH__
     if constexpr (std::is_same_v<T, Float16>) {
@@ -101,7 +101,7 @@ struct Halves {
   }
 };
 
-// How vectors in memory are worked on: element by element,
+// FoldVectors folds element by element (ByElement) or word by word (ByWord).
 template <class F>
 struct ByElement {
   using Unit = typename F::Stored;
@@ -114,7 +114,7 @@ struct ByElement {
   static RONDO_HOST_DEVICE Unit Finish(Partial value) { return F::Finish(value); }
 };
 
-// or by words of four bytes' or two 16-bit floats' worth.
+// A word holds four bytes or two 16-bit floats.
 template <class F>
 struct ByWord {
   using Unit = std::uint32_t;
@@ -125,12 +125,12 @@ struct ByWord {
   static constexpr bool kExtreme = kMinimum || kOp == ReduceOp::kMax;
   static constexpr bool kBool = std::is_same_v<T, Bool>;
   static constexpr bool kHalves = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-  // Averages of bytes are summed in more than bytes.
+  // Averages of bytes are not included: they are summed in a wider type.
   static constexpr bool kSum = kOp == ReduceOp::kSum;
   static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
   using Two =
       std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
-  // Averages are kept in float32 until the last; of bfloat16 with what rounding leaves.
+  // Averages stay in float32 until the end. Those of bfloat16 are rounded to bfloat16 after each sum.
   static constexpr bool kAverage = kOp == ReduceOp::kAvg;
   static constexpr bool kScaled = kAverage && std::is_same_v<T, Bfloat16>;
   using Partial = std::conditional_t<kAverage, Two, Unit>;
@@ -180,13 +180,13 @@ struct ByWord {
   static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) {
     if constexpr (kScaled) {
       return {by.Divide(value.low), by.Divide(value.high)};
-    } else if constexpr (kAverage) {  // of float16, of which the least is 2^-24
+    } else if constexpr (kAverage) {  // the smallest float16 is 2^-24, so no value is tiny
       return {by.template Divide<false>(value.low), by.template Divide<false>(value.high)};
     } else {
       return value;
     }
   }
-  // Of what was combined.
+  // Converts a fold of two or more sources to the stored type.
   static RONDO_HOST_DEVICE Unit Finish(Partial word) {
     if constexpr (kAverage) {
       return Two::Canonical(word.Store());
