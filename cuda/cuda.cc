@@ -57,7 +57,7 @@ class Gpus final : public Device {
 
   const Driver driver_;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<const Gpu>> gpus_;  // by ordinal: those in use
+  std::vector<std::weak_ptr<const Gpu>> gpus_;  // the GPUs in use, indexed by ordinal
 };
 
 }  // namespace

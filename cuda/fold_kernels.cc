@@ -11,7 +11,7 @@
 namespace rondo::cuda {
 namespace {
 
-constexpr unsigned kThreadsPerBlock = 512;  // as the kernels say (__launch_bounds__)
+constexpr unsigned kThreadsPerBlock = 512;  // must equal the kernels' __launch_bounds__
 constexpr unsigned kBlocksPerProcessor = 4;
 // Bytes that a thread processes at once: four vectors of 16 bytes.
 constexpr std::uint64_t kBytesPerThread = 64;
@@ -90,7 +90,7 @@ Status FoldKernels::Launch(CUstream stream, DataType type, ReduceOp op, const Fo
 }
 
 Status FoldKernels::Launch(CUstream stream, const MeetArguments& arguments) {
-  constexpr unsigned kThreads = 32;  // as the kernel says, and at least one for each rank
+  constexpr unsigned kThreads = 32;  // must equal the kernel's __launch_bounds__; at least one thread for each rank
   static_assert(kThreads >= kMostSources);
   const Gpu::Use use(*gpu_);
   void* parameters[] = {const_cast<MeetArguments*>(&arguments)};

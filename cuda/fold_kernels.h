@@ -24,9 +24,9 @@ class FoldKernels {
   FoldKernels(const FoldKernels&) = delete;
   FoldKernels& operator=(const FoldKernels&) = delete;
 
-  // Puts the fold on the stream. All memory is lent until the stream has executed the fold. This GPU must reach every
-  // pointer. With zero elements nothing is put on the stream. kInvalidArgument: CheckPairing refuses the pairing, or
-  // the operation is user-defined.
+  // Puts the fold on the stream. All memory must stay valid until the stream has executed the fold. This GPU must reach
+  // every pointer. With zero elements nothing is put on the stream. kInvalidArgument: CheckPairing refuses the pairing,
+  // or the operation is user-defined.
   Status Launch(CUstream stream, DataType type, ReduceOp op, const FoldArguments& arguments);
   // Puts a barrier (kernels/meet.h) on the stream.
   Status Launch(CUstream stream, const MeetArguments& arguments);

@@ -1,6 +1,6 @@
 // The allocations of other processes that are open on a GPU of this process. All communicators of the process share one
-// table, because the driver does not open memory while an older allocation of the same process at an overlapping
-// address is open. Another communicator may still have the older one open, long after the other process has freed it.
+// table, for this reason: the driver does not open memory while an older allocation of the same process at an
+// overlapping address is open. Another communicator may have the older one open long after that process has freed it.
 #pragma once
 
 #include <array>

@@ -86,7 +86,7 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
   const Driver& driver_;
   std::size_t max_pitch_ = 0;  // largest pitch that the driver accepts in copies of rows
   bool takes_turns_ = false;
-  std::array<Way, 2> ways_;  // by direction
+  std::array<Way, 2> ways_;  // indexed by direction
   // Events of Enter, by sequence modulo size. The issuer makes them when first needed; the owner queries them.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;

@@ -23,7 +23,7 @@ class CudaMemory {
 class CudaGraph {
  public:
   virtual ~CudaGraph() = default;
-  virtual Status Launch() = 0;  // on the session's stream
+  virtual Status Launch() = 0;  // launches the graph on the session's stream
 };
 
 // Thread rule: one thread at a time. Errors are those of the driver (Driver::Check).

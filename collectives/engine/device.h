@@ -60,7 +60,7 @@ struct DeviceFold {
   std::uint64_t elements = 0;
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  // never a user-defined operation; kAvg with `divisor` 0 computes the sum
-  int divisor = 0;               // for kAvg: the sum is divided by it
+  int divisor = 0;               // kAvg divides the sum by it
 };
 
 // An operation that the devices of the ranks run without their hosts, as part of a graph:
@@ -78,7 +78,7 @@ struct DeviceProgram {
   Sequence operation = 0;
   Rank rank = 0;
   Duration timeout{};              // limit for each barrier
-  std::vector<std::byte*> places;  // by rank: this device's address of its barrier state (DevicePeers::MeetingPlace)
+  std::vector<std::byte*> places;  // each rank's barrier state (DevicePeers::MeetingPlace), as this device addresses it
   std::vector<DeviceFold> folds;
   bool meets_between = false;
   std::vector<Copy> copies;
@@ -128,8 +128,8 @@ class DevicePeers {
   // call returns the same address; the first call allocates it. Called by the issuer.
   virtual Result<const std::byte*> MeetingPlace() = 0;
 
-  // Fold and CopyWithin begin work. Work takes effect in the order in which it was begun. Its memory is lent until the
-  // work has ended.
+  // Fold and CopyWithin begin work. Work takes effect in the order in which it was begun. The caller must not free or
+  // touch the memory until the work has ended.
   virtual Status Fold(const DeviceFold& fold) = 0;
   virtual Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) = 0;
   // How many of these calls have begun work since construction, and how many of those have ended.
@@ -185,8 +185,8 @@ class DeviceQueue {
 
   // Whether the work before operation `sequence` on its stream is done.
   virtual Result<bool> HasArrived(Sequence sequence) = 0;
-  // Begins a copy. Copies of one direction end in the order in which they began. The memory is lent until the copy has
-  // ended. REQUIRES: fewer than kMostCopies copies of this direction are under way.
+  // Begins a copy. Copies of one direction end in the order in which they began. The caller must not free or touch the
+  // memory until the copy has ended. REQUIRES: fewer than kMostCopies copies of this direction are under way.
   static constexpr std::size_t kMostCopies = 8;
   virtual Status Copy(CopyDirection direction, const DeviceCopy& copy) = 0;
   // How many copies of a direction have ended since this queue was made.
@@ -201,8 +201,8 @@ class DeviceQueue {
   virtual void Drain() noexcept = 0;
 
   // Adds an operation to a stream that is being captured. Called by the issuer. As long as a launch of the graph may be
-  // under way, these are lent: the operation's memory, this queue, and all memory exported or opened for the operation.
-  // REQUIRES: peers() is not null.
+  // under way, these must stay valid: the operation's memory, this queue, and all memory exported or opened for the
+  // operation. REQUIRES: peers() is not null.
   virtual Status Capture(DeviceStream stream, const DeviceProgram& program) = 0;
   // Any thread. Why operations in graphs have failed, if they have. After a failure they do nothing when launched.
   virtual std::optional<GraphTrouble> TroubleOfGraphs() const = 0;

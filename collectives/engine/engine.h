@@ -58,10 +58,10 @@ struct EngineOptions {
 // How a transfer's payload reaches the receiver's memory (transport/lane.h).
 enum class Placement : std::uint8_t { kSlot, kPush };
 
-// The memory of one operation. It is lent, together with the memory behind `counts`, from Start until Poll returns
-// kComplete or, after an error, until Drain returns. Blocks are packed; layout.h says which blocks a buffer holds. A
-// pointer is null if the rank has no such buffer (no input: in place, or not the root of a scatter; no output: not the
-// root of a gather) or if the buffer is empty.
+// The memory of one operation. The caller must not free or touch it, nor the memory behind `counts`, from Start until
+// Poll returns kComplete or, after an error, until Drain returns. Blocks are packed; layout.h says which blocks a
+// buffer holds. A pointer is null if the rank has no such buffer (no input: in place, or not the root of a scatter; no
+// output: not the root of a gather) or if the buffer is empty.
 struct OperationBuffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -156,18 +156,18 @@ class Engine {
     // Allocates `aside`. Must be called before a recv_reduce step if frames have checksums. kOutOfMemory.
     Status PrepareAside(std::uint32_t frame_bytes);
 
-    // Sending.
+    // State of the sending direction.
     FrameSender sender;
     OutgoingFrame outgoing;
     std::uint64_t frame_begin = 0;  // payload offset of `outgoing` within its transfer
-    // Receiving.
+    // State of the receiving direction.
     alignas(kLineBytes) FrameReceiver receiver;
     std::uint64_t incoming_begin = 0;  // if the transfer uses push: stream offset of its first header
     std::uint64_t incoming_end = 0;    // payload offset within the transfer at which the frame ends
     std::uint64_t granted = 0;         // offset within the transfer up to which the peer may push
     std::uint32_t stepped_over = 0;    // bytes at the front of the lane that the mover has and the lane still holds
     bool windows_refused = false;      // the lane accepts no further push targets until this frame has ended
-    // Receiving for recv_reduce.
+    // State of a recv_reduce step.
     alignas(16) std::array<std::byte, 16> split_element{};  // a copy of an element that spans Peek's two views
     std::unique_ptr<std::byte[]> aside;                     // with checksums: a frame's payload until it is verified
   };
@@ -218,7 +218,7 @@ class Engine {
   bool ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end);
   bool FinishFrame(std::uint32_t index, LaneUse& use);
 
-  // With checksums (engine_checked.cc).
+  // These functions receive frames with checksums (engine_checked.cc).
   Result<bool> ReceiveChecked(std::uint32_t index, LaneUse& use);
   Result<bool> TakeUnverified(std::uint32_t index, LaneUse& use) const;
   bool ReduceVerified(std::uint32_t index, LaneUse& use);
@@ -229,7 +229,7 @@ class Engine {
   const std::uint64_t frame_stride_;  // stream bytes of one full frame: header, payload, tail
   Endpoint& endpoint_;
   Mover& mover_;
-  std::vector<std::unique_ptr<LaneUse>> uses_;  // by peer
+  std::vector<std::unique_ptr<LaneUse>> uses_;  // indexed by peer
   Scratch scratch_;
 
   const Plan* plan_ = nullptr;

@@ -16,7 +16,7 @@ constexpr std::uint8_t kData = 1;
 constexpr std::size_t kTransferAt = frame_prefix::kEnd, kDescriptorAt = 32, kTransferBytesAt = 56;
 static_assert(kTransferAt + 4 == kDescriptorAt && kDescriptorAt + kDescriptorBytes == kTransferBytesAt &&
               kTransferBytesAt + 8 == kFrameHeaderBytes);
-// Within the descriptor.
+// Byte offsets within the descriptor.
 constexpr std::size_t kSequenceAt = 0, kCountAt = 8, kRootAt = 16, kCollectiveAt = 20, kDataTypeAt = 21, kOpAt = 22,
                       kAlgorithmAt = 23;
 static_assert(kAlgorithmAt + 1 == kDescriptorBytes);
@@ -109,7 +109,7 @@ void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorByt
 
 namespace {
 
-// The fields that differ from frame to frame.
+// Decodes the fields that differ from frame to frame.
 void DecodePlace(const std::byte* from, FrameHeader& out) {
   frame_prefix::Decode(from, out);
   out.transfer = LoadLittle<std::uint32_t>(from + kTransferAt);

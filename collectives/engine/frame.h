@@ -30,7 +30,7 @@ struct OperationDescriptor {
   ReduceOp op = ReduceOp::kSum;  // kSum if the collective does not reduce
   Algorithm algorithm = Algorithm::kDissemination;
   Rank root = 0;
-  bool varying = false;  // each block has a count of its own: all_gather_v, ...
+  bool varying = false;  // each block has its own count (all_gather_v, ...)
   // The memory is device memory, and the vector is processed in windows. All ranks must agree, because ranks with host
   // memory would cut the vector in another way.
   bool on_devices = false;
@@ -46,8 +46,8 @@ struct OperationDescriptor {
   std::uint64_t BytesOfAll(int world_size) const;
   // Compares everything except `window`.
   bool operator==(const OperationDescriptor& other) const;
-  // "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by dissemination",
-  // "all_to_all_v int32 by direct", "all_reduce float16 x 3 avg in float32 by ring"
+  // Examples: "all_reduce float32 x 1000 sum by ring", "broadcast int8 x 3 from rank 2 by tree", "barrier by
+  // dissemination", "all_to_all_v int32 by direct", "all_reduce float16 x 3 avg in float32 by ring"
   std::string ToString() const;
 };
 

@@ -21,20 +21,20 @@ enum class MoveKind : std::uint8_t {
 // In averages, each operand that is an input is scaled when it is read (kernels/reduce.h, AverageScaleOf): kReduce is
 // then the sum of scaled operands, and kReduceDivide divides by the scaled world_size.
 
-// Whole elements only. The memory is lent until the bytes count as done. `destination` may equal `left` or `right`; no
-// other overlap is allowed.
+// Whole elements only. The caller must not free or touch the memory until the bytes count as done. `destination` may
+// equal `left` or `right`; no other overlap is allowed.
 struct Move {
   MoveKind kind = MoveKind::kCopy;
   std::byte* destination = nullptr;
   const std::byte* left = nullptr;
-  const std::byte* right = nullptr;  // for kReduce and kReduceDivide
+  const std::byte* right = nullptr;  // right operand of kReduce and kReduceDivide
   std::size_t bytes = 0;
-  bool left_is_input = false;   // for kReduce and kReduceDivide: `left` is one rank's input, not yet reduced
+  bool left_is_input = false;   // `left` of kReduce or kReduceDivide is one rank's input, not yet reduced
   bool right_is_input = false;  // the same for `right`
-  bool past_caches = false;     // for kCopy: the destination is not read soon, so it bypasses caches (kernels/copy.h)
+  bool past_caches = false;     // kCopy bypasses caches, because the destination is not read soon (kernels/copy.h)
 };
 
-// What all moves of one operation share.
+// The parameters that all moves of one operation share.
 struct MoveContext {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;

@@ -31,7 +31,8 @@ class OperationPath {
  public:
   virtual ~OperationPath() = default;
 
-  // Begins an operation. Its memory is lent until Poll returns kComplete or, after an error, until Drain returns.
+  // Begins an operation. The caller must not free or touch its memory until Poll returns kComplete or, after an error,
+  // until Drain returns.
   // REQUIRES: no operation is running. After an error no operation is running.
   virtual Status Start(const PathStart& start) = 0;
   // Moves what can move. An error is final: the caller must Drain and must not Start again.
@@ -39,7 +40,7 @@ class OperationPath {
   // Ends the running operation after an error. Returns when nothing touches its memory any more. Bounded time.
   virtual void Drain() = 0;
 
-  // ---- of the running operation ----
+  // ---- the running operation ----
   virtual const OperationDescriptor& operation() const = 0;
   // Whether Poll could move something that the endpoint does not report. A thread asks after Endpoint::Arm, before it
   // sleeps.

@@ -17,12 +17,12 @@ namespace rondo {
 class StagingMemory;
 struct UserOperation;
 
-// The checksums of all ranks' results of one operation; the next operation is the all_gather that fills `all`.
+// The checksums of all ranks' results of one operation. The next operation is the all_gather that fills `all`.
 struct ResultComparison {
   Sequence sequence = 0;           // number of that all_gather
   OperationDescriptor of;          // the operation whose results are compared
   std::uint32_t own = 0;           // this rank's checksum
-  std::vector<std::uint32_t> all;  // by rank
+  std::vector<std::uint32_t> all;  // indexed by rank
 };
 
 // One call of the user. The first fields hold the user's arguments; Check fills in the rest.
@@ -30,9 +30,9 @@ struct OperationRequest {
   OperationDescriptor descriptor;  // its sequence is set when the operation is issued
   const void* input = nullptr;
   void* output = nullptr;
-  std::span<const std::uint64_t> input_counts, output_counts;  // if varying: element counts; lent until Issue returns
+  std::span<const std::uint64_t> input_counts, output_counts;  // if varying: element counts, valid until Issue returns
 
-  const UserOperation* user = nullptr;  // the function, if descriptor.op is a user's; lives as long as the communicator
+  const UserOperation* user = nullptr;  // set if descriptor.op is user-defined; lives as long as the communicator
   double scale = 1.0;
   Duration timeout{};
   std::uint64_t input_elements = 0;     // elements that this rank contributes

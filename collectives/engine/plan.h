@@ -20,14 +20,14 @@ struct PlanStep {
   bool incoming_left;
   bool scale;
   bool finish;
-  bool left_is_input = false;   // for recv_reduce and reduce, in plans of averages: schedule/inputs.h
+  bool left_is_input = false;   // set for recv_reduce and reduce in plans of averages (schedule/inputs.h)
   bool right_is_input = false;  // the same for the right operand
   std::uint32_t transfer = 0;
   ChunkRange chunks;
   std::uint32_t block;          // block of the first chunk
   std::uint32_t scratch_range;  // index into Plan::scratch, if source or destination is scratch
   std::uint32_t queue;          // index into Plan::queues
-  std::uint32_t run;            // for sends: number of the run that the send belongs to (step.h)
+  std::uint32_t run;            // number of the run that a send belongs to (step.h)
   std::uint32_t first_dependency;
   std::uint32_t dependencies;
 };

@@ -1,7 +1,7 @@
 // The memory for chunks that a plan keeps outside input and output. It grows to the size that the largest operation
 // needed and never shrinks.
 //
-// Thread rule: values.
+// Thread rule: a plain value; callers synchronize.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 //   frame := header payload zeros crc:u32      together a multiple of kLineBytes
 //          | header                            without payload
 //
-// Thread rule: values.
+// Thread rule: plain values; callers synchronize.
 #pragma once
 
 #include <array>
@@ -54,11 +54,11 @@ std::uint32_t SumOfHeader(std::span<const std::byte, kFrameHeaderBytes> header);
 // of the whole frame continues from `found`.
 Sums OpenHeader(FrameHeaderBytes header);
 
-// The tail of a frame on the sender's side. It is lent to the lane until released.
+// The tail of a frame on the sender's side. The lane may read it until Lane::released has passed it.
 class OutgoingTail {
  public:
-  // Makes the tail. `sum`: checksum of header and payload. REQUIRES: payload > 0; the previous tail is not lent any
-  // more.
+  // Makes the tail. `sum`: checksum of header and payload. REQUIRES: payload > 0; the lane has released the previous
+  // tail.
   void Seal(std::uint64_t payload, std::uint32_t sum);
   // The last `bytes` bytes of the tail.
   Bytes Last(std::uint64_t bytes) const { return Bytes(bytes_).last(bytes); }

@@ -39,7 +39,7 @@ void Encode(std::uint8_t type, const Header& header, std::byte* out) {
   StoreLittle<std::uint32_t>(out + kPayloadBytesAt, header.payload_bytes);
 }
 
-// The fields of the prefix that differ from frame to frame.
+// Decodes the fields of the prefix that differ from frame to frame.
 template <typename Header>
 void Decode(const std::byte* in, Header& header) {
   header.stream_offset = LoadLittle<std::uint64_t>(in + kStreamOffsetAt);

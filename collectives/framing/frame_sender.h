@@ -36,7 +36,7 @@ inline constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 // A frame that is being sent: header, payload and tail. The tail is padding, or padding and a checksum. The default
 // value is a frame that is already sent.
 struct OutgoingFrame {
-  const std::byte* payload = nullptr;      // lent to the lane
+  const std::byte* payload = nullptr;      // must stay unchanged until the lane has released it
   std::uint64_t sent = kFrameHeaderBytes;  // bytes of header, payload and tail that the lane has accepted
   std::uint32_t payload_bytes = 0;
   std::uint32_t tail_bytes = 0;
@@ -69,7 +69,7 @@ class FramePieces {
 
 class FrameSender {
  public:
-  // Maximum number of frames whose headers are lent to the lane at one time.
+  // Maximum number of frames whose headers the lane has not released.
   static constexpr std::size_t kHeaders = 16;
 
   // The lane must outlive the sender.
@@ -99,7 +99,7 @@ class FrameSender {
   // header after that one.
   void Begin(const OutgoingFrame& frame, std::uint64_t stream_offset) {
     std::uint64_t lent = kFrameHeaderBytes;
-    if (checks_ != nullptr) [[unlikely]]  // the tail is lent as well
+    if (checks_ != nullptr) [[unlikely]]  // the lane also reads the tail from this object
       lent = frame.bytes();
     lent_until_[next_] = stream_offset + lent;
     next_ = (next_ + 1) % kHeaders;
@@ -145,7 +145,7 @@ class FrameSender {
 
   static constexpr std::array<std::byte, kLineBytes> kZeros{};
 
-  // A header is lent to the lane until released, so headers are used in rotation. The small members come last, so that
+  // The lane reads a header until it is released, so headers are used in rotation. The small members come last, so that
   // they share a cache line with the fields that the class's owner declares behind a FrameSender.
   std::array<HeaderArray, kHeaders> headers_;
   std::array<std::uint64_t, kHeaders> lent_until_{};  // by header: it is free when the lane has released this offset

@@ -96,8 +96,8 @@ class DeviceStrategy {
   const IntranodeSegment& segment_;
   const IntranodeOperation& operation_;
   PeerReads reads_;
-  std::vector<PeerMemory> memory_;  // by rank
-  std::vector<double> scales_;      // by rank
+  std::vector<PeerMemory> memory_;  // indexed by rank
+  std::vector<double> scales_;      // indexed by rank
 
   DevicePeers* peers_ = nullptr;
   DeviceProgram* program_ = nullptr;

@@ -87,7 +87,7 @@ class PeerReads {
   ByteRange fold_;
   std::uint64_t fold_from_ = 0;
   std::uint64_t folded_ = 0;   // windows folded so far
-  std::vector<Piece> pieces_;  // by rank
+  std::vector<Piece> pieces_;  // indexed by rank
 };
 
 }  // namespace rondo

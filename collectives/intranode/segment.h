@@ -72,7 +72,7 @@ class IntranodeSegment {
   const Rank rank_;
   const int world_size_;
   SharedSegment& shared_segment_;
-  std::vector<std::byte*> parts_;  // by rank
+  std::vector<std::byte*> parts_;  // indexed by rank
   std::uint64_t slot_bytes_ = 0;
 };
 

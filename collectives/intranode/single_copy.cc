@@ -205,7 +205,7 @@ Result<bool> SingleCopyStrategy::FoldOn() {
   return true;
 }
 
-// Reads a peer's operands into `room`, unless they are mapped. False: not now.
+// Reads a peer's operands into `room`, unless they are mapped. False: `room` is still in use, or the peer is lost.
 Result<bool> SingleCopyStrategy::FetchOperands(Rank rank, std::uint64_t at, std::byte* room, std::uint64_t bytes) {
   if (access_ == Access::kMapped) return true;
   if (!moves_.IsDone(MoveStreams::kWrites)) return false;  // the room is still in use

@@ -16,11 +16,11 @@
 // failing rank withdraws its memory first. A rank that has read a peer's memory then checks whether the peer has
 // withdrawn, like the reader of a sequence lock. If it has, the data may be wrong, and the reading rank's operation
 // does not complete; the communicator reports the cause. The same happens if the peer's process has ended. (One gap
-// remains: if a peer dies in its closing round and a new process of the same user gets its process id at once, CMA
-// could read that process.)
+// remains. If a peer dies in its closing round, a new process of the same user could get its process id at once. CMA
+// would then read that process.)
 //
-// In-place operations are safe: no other rank reads a rank's share of its own vector, and the other shares of the
-// vector are overwritten only after the ranks that fold them have published that they have read them. Other collectives
+// In-place operations are safe. No other rank reads a rank's share of its own vector. A rank overwrites the other
+// shares of its vector only after the ranks that fold them have published that they have read them. Other collectives
 // never read a block that is written.
 #pragma once
 
@@ -94,7 +94,7 @@ class SingleCopyStrategy {
   const IntranodeOperation& operation_;
   MoveStreams& moves_;
   PeerReads reads_;
-  std::vector<PeerMemory> memory_;  // by rank
+  std::vector<PeerMemory> memory_;  // indexed by rank
 
   bool may_read_ = true;   // all ranks can use CMA, as far as they have advertised it
   bool can_read_ = false;  // all memory of this operation can be read by CMA, and that is worthwhile

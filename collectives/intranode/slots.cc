@@ -202,7 +202,7 @@ void SlotsStrategy::CollectVector(Rank rank, std::uint64_t round) {
               window_.bytes);
 }
 
-// Folds this rank's share into its next slot.
+// Folds this rank's share of the window into the slot of its next round.
 void SlotsStrategy::CollectShare(std::uint64_t round) {
   const ByteRange share = operation_.ShareOf(operation_.rank, window_);
   const std::uint64_t at = share.begin - window_.begin;

@@ -2,7 +2,7 @@
 // peer may. All counts are bytes of the stream (CreditOf), totals since the lane began. So a header may repeat a count
 // or leave one out without harm.
 //
-// Thread rule: values.
+// Thread rule: a plain value; callers synchronize.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Runs all sends and receives of one rank, with every peer and with the rank itself. They are all in flight at once.
 //
 //   MessageEngine engine(options, endpoint);
-//   engine.Start(operation);          // lent until operation.final
+//   engine.Start(operation);          // `operation` must live until operation.final
 //   while (!operation.final) engine.Poll();
 //
 // matching.h has the matching rules, message_lane.h the protocol with one peer. Messages from a rank to itself follow
@@ -114,7 +114,7 @@ class MessageEngine {
   Endpoint& endpoint_;
   Completions completions_;
   Matching matching_;
-  std::vector<std::unique_ptr<MessageLane>> lanes_;  // by peer
+  std::vector<std::unique_ptr<MessageLane>> lanes_;  // indexed by peer
   std::vector<MessageLane*> open_;                   // the lanes that exist
   std::size_t first_ = 0;                            // index (modulo) of the lane to poll first
   std::vector<bool> departed_;                       // by peer: its goodbye has arrived

@@ -48,7 +48,7 @@ MessageLane::MessageLane(const MessageLimits& limits, Lane& lane, Rank self, Mat
               limits.body_frame_bytes);
 }
 
-// ---- from this rank ----
+// ---- requests of this rank ----
 
 void MessageLane::Send(MessageOperation& send) {
   send.stage = MessageStage::kQueued;

@@ -60,7 +60,7 @@ class MessageLane {
   Rank peer() const { return lane_.peer(); }
   const Lane& lane() const { return lane_; }
 
-  // ---- from this rank ----
+  // ---- requests of this rank ----
 
   // Queues a send behind earlier sends.
   void Send(MessageOperation& send);
@@ -70,7 +70,7 @@ class MessageLane {
   // Withdraws a send. The caller ends the operation. REQUIRES: the send is queued or announced.
   void Withdraw(MessageOperation& send);
   // Drops the reference to a send whose frame is being sent. The frame is still sent and may arrive. REQUIRES: the send
-  // has no bytes, so that no memory of it is lent to the lane.
+  // has no bytes, so that the lane uses no memory of it.
   void LetGo(const MessageOperation& send);
   // No more sends and receives will be issued. From now on the lane refuses announced messages that no receive has
   // matched, and it sends an end frame when all sends are complete.

@@ -79,12 +79,12 @@ class OperationList {
 // The state of an operation.
 enum class MessageStage : std::uint8_t {
   kSubmitted,  // the engine has not taken it yet
-  // A send.
+  // Stages of a send:
   kQueued,     // nothing is sent; the lane does not use its memory
   kAnnounced,  // announced, and not cleared by the receiver; the lane does not use its memory
   kSending,    // its bytes are being sent
   kReleasing,  // the lane has accepted all bytes, but still uses their memory
-  // A receive.
+  // Stages of a receive:
   kPosted,     // no message has matched
   kMatched,    // an announced message has matched; no byte of its body has arrived
   kReceiving,  // its bytes are being received
@@ -126,7 +126,7 @@ struct MessageOperation {
 using StageList = OperationList<&MessageOperation::stage_link>;
 using ActiveList = OperationList<&MessageOperation::active_link>;
 
-// "send of float32 x 1000 to rank 3 with tag 7", "receive of up to uint8 x 10 from any rank with any tag"
+// For messages: "send of float32 x 1000 to rank 3 with tag 7", "receive of up to uint8 x 10 from any rank with any tag"
 std::string Describe(const MessageOperation& operation);
 std::string DescribeTag(Tag tag);  // "tag 7", "any tag"
 

@@ -170,7 +170,7 @@ RONDO_HOST_DEVICE double MultiplyAdd(double a, double b, double c) { return __bu
 // For floats: multiplies by the reciprocal and corrects the product by its remainder (Markstein, "Computation of
 // elementary functions on the IBM RISC System/6000 processor", 1990). Before the final rounding the error is at most
 // 2^-22 units in the last place. A quotient by `by` that is not a float is at least 1 / (2 by) such units away from the
-// next rounding boundary, so the result is correct for `by` up to 2^20. A quotient can be on a rounding boundary,
+// next rounding boundary. So the result is correct for `by` up to 2^20. A quotient can be on a rounding boundary,
 // halfway between two floats, only if it is below the smallest float of full precision; Divide treats such values
 // separately.
 template <typename T, typename = void>

@@ -140,8 +140,8 @@ RONDO_HOST_DEVICE bool IsOver(const FoldArguments& arguments) {
 }
 
 // Folds the part of thread `thread` of `threads`. If all memory has the same offset from a 16-byte boundary, aligned
-// data is folded in vectors, kRow at a time, and the rest at both ends element by element. Otherwise all data is folded
-// element by element.
+// data is folded in vectors, kRow at a time. The rest at both ends, and all data otherwise, is folded element by
+// element.
 template <class F>
 RONDO_HOST_DEVICE void FoldPart(const FoldArguments& arguments, std::uint64_t thread, std::uint64_t threads) {
   using S = typename F::Stored;

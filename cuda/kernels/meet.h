@@ -16,7 +16,7 @@
 // the reason in the report. The rank also withdraws its marks in all other places, with the reason and the rank at
 // fault. A rank that arrives later must not touch memory that its owner has got back; the withdrawn mark tells it that
 // the barrier has failed, and it ends in the same way. (A rank that saw the mark before the withdrawal still reads the
-// other rank's memory. That is allowed, because memory is lent while any rank's launch may be under way.)
+// other rank's memory. That is allowed, because the memory must stay valid while any rank's launch may be under way.)
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ inline constexpr std::uint64_t kSomeOther = ~std::uint64_t{0};  // in `strayed`:
 
 // The kernel's only parameter. Pointers are addresses of the GPU.
 struct MeetArguments {
-  MeetingPlace* places[kMostSources] = {};  // by rank
+  MeetingPlace* places[kMostSources] = {};  // indexed by rank
   MeetingReport* report = nullptr;
   std::uint64_t timeout_ns = 0;
   std::uint64_t operation = 0;  // must be equal on all ranks, and not 0 if there are several
