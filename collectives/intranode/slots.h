@@ -6,12 +6,12 @@
 //               \        |        /
 //   readers: (x0 op x1) op x2              the left fold, the same bits on every rank and as every other left fold
 //
-//   barrier                             one round, nothing in it
+//   barrier                             one round without payload
 //   all_reduce, reduce, short           one round: every rank folds all slots (reduce: the root does)
 //   all_reduce, reduce, longer          windows of two rounds. First every rank folds its own share of the window into
-//                                       its other slot; then every rank (the root) takes the shares together
-//   all_gather, gather, broadcast       a window a round, as large as a slot
-//   reduce_scatter, scatter, all_to_all a window a round, in which every rank finds a piece of its own
+//                                       its other slot; then every rank (reduce: the root) copies all shares out
+//   all_gather, gather, broadcast       one window in each round, at most as large as a slot
+//   reduce_scatter, scatter, all_to_all one window in each round; a slot has a piece for every rank
 //
 // So large vectors move through slots that stay in the second-level caches. With a vector of S bytes and n ranks, an
 // all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out.

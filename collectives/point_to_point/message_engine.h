@@ -76,7 +76,8 @@ class MessageEngine {
   // Ends late operations with kTimeout. An operation whose bytes are already in transfer cannot be withdrawn: its error
   // is returned instead, and is final for the whole engine.
   std::optional<Error> Expire(TimePoint now);
-  // The error (kTimeout) that the oldest pending operation has not ended within `whose` time, and why.
+  // The error (kTimeout) that the oldest pending operation has not ended within `whose` time, and why. If no operation
+  // is pending, the error says that a message has not begun.
   Error LateFor(std::string_view whose, Duration time) const;
 
   // A peer that is needed, has not departed, and whose lane has failed or ended.
