@@ -14,7 +14,6 @@
 //
 // Thread rule: stated for each method. Issuer and owner are those of CommunicatorCore. The owner sees the issuer's
 // stores when the operation is published to it; the issuer sees the owner's when the operation has completed.
-// owner when the operation is published to it, the owner's by the issuer when the operation has completed.
 #pragma once
 
 #include <algorithm>

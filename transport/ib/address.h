@@ -1,7 +1,7 @@
 // What Transport::Address() carries for RDMA: the host of a process, its port for people to read, and its address of
 // the base transport. All that a connection needs goes over the base lane (path_message.h).
 //
-// Encoding: docs/WIRE.md, "Addresses of RDMA". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "RDMA". Thread rule: values; functions are pure.
 #pragma once
 
 #include <string>

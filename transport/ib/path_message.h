@@ -1,7 +1,7 @@
 // The messages by which two ranks agree, over a lane of the base transport, on a reliable connection between their RDMA
 // ports, and on another one when that has failed. Each is four lines long, so that the stream behind it stays aligned.
 //
-// Encoding: docs/WIRE.md, "Agreeing on RDMA". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "RDMA". Thread rule: values; functions are pure.
 #pragma once
 
 #include <array>
