@@ -82,7 +82,7 @@ class Ranks:
                 raise AssertionError(f"rank {rank} has not said '{words}':\n{Path(self.outputs[rank].name).read_text()}")
             time.sleep(0.01)
 
-    def end(self, limit_s: float = 120) -> list[Ended]:
+    def end(self, limit_s: float = 300) -> list[Ended]:
         """What came of them. Who is not over by then is killed."""
         until = time.monotonic() + limit_s
         ended = []
