@@ -1,12 +1,12 @@
-// How a publisher wakes a sleeping owner: a state word, and an eventfd that is touched only while the owner sleeps.
+// How a publisher wakes a sleeping owner: by a state word, and by an eventfd that is used only while the owner sleeps.
 //
 // No wake-up is lost (Dekker's argument). The owner stores "armed" and then loads what might have been published; a
-// publisher stores what it publishes and then loads the state. All four are sequentially consistent, so in their single
-// total order either the publisher's store precedes the owner's load, and the owner sees it and does not sleep; or the
-// owner's load, and with it its store of "armed", precedes the publisher's load, and the publisher rings. Fences would
-// serve as well, but the thread sanitizer understands only operations.
+// publisher stores what it publishes and then loads the state. All four operations are sequentially consistent, so they
+// have a single total order. Either the publisher's store precedes the owner's load: then the owner sees the published
+// value and does not sleep. Or the owner's load, and so its store of "armed", precedes the publisher's load: then the
+// publisher rings. Fences would do as well, but the thread sanitizer understands only atomic operations.
 //
-// Each ring is exactly one post of the signal, and the Disarm after it exactly one take, so no stale signal is left.
+// Each ring posts the signal exactly once, and the next Disarm takes it exactly once, so no stale signal is left.
 //
 // The atomic and the signal are parameters, so that doorbell_test.cc can take this very code through every order of its
 // steps.
@@ -32,8 +32,9 @@ class BasicDoorbell {
 
   // ---- the owner: one thread at a time ----
 
-  // Announces a sleeper. True if the bell was rung since the last Disarm, so that sleeping is pointless. After false
-  // the owner loads everything that is published once more (memory_order_seq_cst), and may sleep if nothing is new.
+  // Announces that the owner will sleep. True: the doorbell was rung since the last Disarm, so the owner must not
+  // sleep. After false the owner must load all published values once more (memory_order_seq_cst), and may sleep if
+  // nothing is new.
   bool Arm() {
     DoorbellState expected = DoorbellState::kAwake;
     state_.compare_exchange_strong(expected, DoorbellState::kArmed, std::memory_order_seq_cst);
@@ -85,8 +86,8 @@ class EventFd {
   Fd fd_;
 };
 
-// The owner opens the signal before the first Arm, and disarms before it closes the signal: after Disarm no publisher
-// is about to post.
+// The owner must open the signal before the first Arm, and must disarm before it closes the signal: after Disarm no
+// publisher posts.
 using Doorbell = BasicDoorbell<std::atomic<DoorbellState>, EventFd>;
 
 }  // namespace rondo

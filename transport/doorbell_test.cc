@@ -1,4 +1,4 @@
-// The race between an owner that goes to sleep and a publisher that rings, in every order of their steps.
+// Tests the race between an owner that is about to sleep and a publisher that rings, in every order of their steps.
 #include "transport/doorbell.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Like an eventfd that counts.
+// Counts posts, like an eventfd.
 struct ExploredSignal {
   explicit ExploredSignal(Explorer& e) : explorer(&e) {}
   void Post() {
@@ -19,7 +19,7 @@ struct ExploredSignal {
   }
   void Take() {
     AwaitReadable();
-    CHECK(count == 1);  // exactly one post for one take
+    CHECK(count == 1);  // each take follows exactly one post
     count = 0;
   }
   void AwaitReadable() {
@@ -40,7 +40,7 @@ struct Subject {
   Explored<int> published;
   Explored<int> published_too;
 
-  // What every owner does: looks at everything, arms, looks again, sleeps.
+  // The steps of every owner: check everything, arm, check again, sleep.
   void Own(int items, int items_too) {
     const auto all_here = [&] { return published.load() == items && published_too.load() == items_too; };
     int seen = 0;

@@ -1,7 +1,7 @@
-// Which of an endpoint's lanes (Endpoint::Open) carries what. Both ends of a lane name it by its index.
+// What each of an endpoint's lanes (Endpoint::Open) carries. Both ends of a lane identify it by its index.
 //
 //   0                                    collectives on the endpoint's first rail
-//   kMessageLaneIndex                    sends and receives, on the first rail too
+//   kMessageLaneIndex                    sends and receives, also on the first rail
 //   LaneOfRail(1 .. kMostRails - 1)      collectives on the further rails (transport/rail.h)
 //   kSharedSegmentLaneIndex              the set-up of the memory that the ranks of one host share (shared_segment.h);
 //                                        a lane of the transport that transport/shm upgrades, and of no other
@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kMaxLanesPerPeer = 1024;
 
 inline constexpr std::uint32_t kMessageLaneIndex = 1;
 
-// The lane of collectives on the rail that is `rail` behind the endpoint's first. REQUIRES: rail < kMostRails.
+// The lane index for collectives on the rail that is `rail` rails after the endpoint's first. REQUIRES: rail <
+// kMostRails.
 constexpr std::uint32_t LaneOfRail(std::uint32_t rail) { return rail == 0 ? 0 : kMessageLaneIndex + rail; }
 // The inverse; 0 for every lane that LaneOfRail does not return.
 constexpr std::uint32_t RailOfLane(std::uint32_t index) {

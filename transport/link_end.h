@@ -1,4 +1,4 @@
-// One end of the link that carries the bytes of a connection: for people and for reports.
+// One end of the link that carries the bytes of a connection, for messages and reports.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace rondo {
 // there is no link (shared memory).
 struct LinkEnd {
   std::string device = {};   // "mlx5_0" of RDMA; otherwise the network interface, "eth0"
-  int port = 0;              // of an RDMA device; 0: the link is no RDMA
+  int port = 0;              // of an RDMA device; 0: the link does not use RDMA
   std::string address = {};  // numeric
   std::string gid = {};      // of an RDMA port, in words: "RoCE v2 10.0.0.1 (eth0)"
   int gid_index = 0;         // in the port's table, if there is a gid

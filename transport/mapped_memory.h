@@ -9,7 +9,8 @@
 
 namespace rondo {
 
-// Page-aligned, zeroed. Zero bytes give an empty memory. kOutOfMemory names the bytes.
+// Returns page-aligned, zeroed memory. Zero bytes give an empty memory. kOutOfMemory: the message names the number of
+// bytes.
 Result<std::unique_ptr<Memory>> MapMemory(std::size_t bytes);
 
 }  // namespace rondo

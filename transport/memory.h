@@ -5,16 +5,16 @@
 
 namespace rondo {
 
-// Memory that the transport can move without a copy. Freed by its destructor, which must not run while an operation
-// uses it.
+// Memory that the transport can move without a copy. The destructor frees the memory, and must not run while an
+// operation uses it.
 class Memory {
  public:
   virtual ~Memory() = default;
   virtual MutableBytes bytes() const = 0;
 };
 
-// Keeps some memory of the user registered, until its destructor, which must not run while an operation uses that
-// memory, nor after the memory is freed.
+// Keeps some memory of the user registered until its destructor. The destructor must run before the memory is freed,
+// and not while an operation uses the memory.
 class Registration {
  public:
   virtual ~Registration() = default;

@@ -1,9 +1,10 @@
-// Rails: parallel paths between two ranks, each with lanes of its own. A large operation is cut into a share for each,
-// so that several sockets, ports or networks carry it at once.
+// Rails: parallel paths between two ranks, each with lanes of its own. A large operation is cut into one share per
+// rail, so that several sockets, ports or networks carry it at once.
 //
-// A lane's rail is the endpoint's (EndpointConfig::rail) plus the one of its index (transport/lane_index.h). If a
-// transport has n equally good ways to a peer (addresses, RDMA ports), rail r takes the way r modulo n: two ranks with
-// two networks in the same order use both. If it has one way, rails are several connections on it.
+// A lane's rail is the endpoint's rail (EndpointConfig::rail) plus the rail of the lane's index
+// (transport/lane_index.h). If a transport has n equally good paths to a peer (addresses, RDMA ports), rail r takes
+// path r modulo n. So two ranks that have two networks in the same order use both. If there is only one path, rails are
+// several connections on it.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// A shared segment: memory that all ranks of an endpoint have mapped. Each rank has a part that it alone writes and all
-// ranks read (collectives/intranode/intranode_path.h). Only endpoints whose ranks all share one host have one.
+// A shared segment: memory that all ranks of an endpoint have mapped. Each rank has a part that only this rank writes
+// and all ranks read (collectives/intranode/intranode_path.h). An endpoint has a shared segment only if all its ranks
+// share one host.
 //
 // Making it is collective: every rank asks for it (Endpoint::OpenSharedSegment) and then polls until its state is
-// final. The final state is the same on all ranks. No rank uses the segment before.
+// final. The final state is the same on all ranks. No rank may use the segment before that state is kReady.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -38,36 +39,37 @@ class SharedSegment {
   virtual ~SharedSegment() = default;
   virtual SharedSegmentState state() const = 0;
   virtual const std::string& why() const = 0;
-  // Not null: this rank alone can neither make the segment nor agree with the others to do without one.
+  // Not null: this rank can neither make the segment nor agree with the other ranks to use none.
   virtual const Error* failure() const = 0;
-  // While it is being made: the ranks that have not answered yet, as far as this rank knows.
+  // While the segment is being made: the ranks whose answer this rank has not received yet.
   virtual std::vector<Rank> Missing() const = 0;
   // A rank's part, aligned to pages and zeroed when the segment was made. Only that rank writes there. REQUIRES:
   // kReady.
   virtual MutableBytes part(Rank rank) = 0;
-  // Wakes the ranks that sleep, for they may wait for what was just published (memory_order_release). Cheap if none
-  // sleeps.
+  // Wakes all sleeping ranks, because they may wait for what the caller has just published (memory_order_release).
+  // Cheap if none sleeps.
   virtual void WakeWaiters() = 0;
 
-  // ---- single copy: other ranks' own memory; REQUIRE: kReady ----
-  // Mapped regions. Unmaps those that other ranks have freed. A pointer from Find is valid until the next call of this.
+  // ---- single copy: reads other ranks' own memory; all REQUIRE kReady ----
+  // The calls up to Find are for mapped regions. LetGoOfFreed unmaps regions that other ranks have freed. A pointer
+  // from Find is valid until its next call.
   virtual void LetGoOfFreed() = 0;
   // The number of this rank's region that holds all of `memory`; 0: none does.
   virtual std::uint32_t RegionOf(Bytes memory) = 0;
-  // Passes a region of this rank to all others, which must precede passing on its number. False: it is impossible for
-  // now.
+  // Passes a region of this rank to all others. This must precede passing on the region's number. False: it is
+  // impossible for now.
   virtual bool Show(std::uint32_t region) = 0;
   // Another rank's memory, mapped here for reading; null: it cannot be mapped.
   virtual const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) = 0;
 
-  // All other memory is read through the kernel (CMA). Whether this rank may read that of all others; fixed once
-  // kReady.
+  // The calls from here on read all other memory through the kernel (CMA). CanRead: whether this rank may read the
+  // memory of all other ranks. The answer never changes once the state is kReady.
   virtual bool CanRead() const = 0;
-  // Whether others that may read this rank's memory can read all of `memory`. Cheap if the same memory is asked for
-  // again.
+  // Whether other ranks can read all of `memory`, provided that they may read this rank's memory at all. Cheap if the
+  // same memory is checked again.
   virtual bool CanBeRead(Bytes memory) = 0;
-  // REQUIRES: CanRead(). kPeerLost: that process has ended. kResource: the memory there cannot be read.
-  // kInvalidArgument: `into` cannot be written.
+  // Copies a rank's memory at `address` to `into`. REQUIRES: CanRead(). kPeerLost: that process has ended. kResource:
+  // the memory there cannot be read. kInvalidArgument: `into` cannot be written.
   virtual Status Read(Rank rank, std::uint64_t address, MutableBytes into) = 0;
 };
 

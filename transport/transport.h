@@ -1,14 +1,14 @@
 // THE contract of a transport: how one rank reaches its peers.
 //
-//   Transport   one per process and kind: listener, device, registrations. Shared by all communicators, locked inside.
-//   Endpoint    one per communicator and rail: its lanes, its poll set, its wake-up. Owned by one thread at a time.
+//   Transport   one per process and kind: listener, device, registrations. All communicators share it, and it locks.
+//   Endpoint    one per communicator and rail: its lanes, its poll set, its wake-up. One thread at a time owns it.
 //   Lane        an ordered byte stream to one peer (transport/lane.h).
 //
-// The control plane (goodbye, abort, heartbeat) never travels on a lane: each pair of peers that shares a lane also
-// shares one control connection, served by the transport's own thread if it has one. When that connection ends without
-// a goodbye, the peer is dead: so a death is noticed at once.
+// Control messages (goodbye, abort, heartbeat) never travel on a lane. Each pair of peers that shares a lane also
+// shares one control connection. The transport's own thread serves that connection, if the transport has a thread. If
+// the connection ends without a goodbye, the peer is dead; so a death is noticed at once.
 //
-// Every transport passes tests/conformance.
+// Every transport must pass tests/conformance.
 #pragma once
 
 #include <cstddef>
@@ -31,18 +31,18 @@
 
 namespace rondo {
 
-// What a transport can do; fixed for its life.
+// What a transport can do. The values never change during its life.
 struct Capabilities {
   bool push = false;          // Lane::Expect may succeed
   bool late_release = false;  // released() may lag behind accepted()
-  // Cores of this host move the bytes outside of the owner's system calls (soft-RoCE). If ranks share cores, a thread
-  // that polls takes the cores away from that work, so it should sleep.
+  // Cores of this host move the bytes outside of the owner's system calls (soft-RoCE). If ranks share cores, a polling
+  // thread takes cores away from that work, so a waiting thread should sleep.
   bool moves_on_cores = false;
 };
 
 enum class ControlKind : std::uint8_t { kGoodbye = 1, kAbort = 2, kHeartbeat = 3 };
 
-// `body` is the communicator's (collectives/communicator/control.h); a transport only carries it.
+// The communicator writes and reads `body` (collectives/communicator/control.h); a transport only carries it.
 struct ControlMessage {
   ControlKind kind = ControlKind::kHeartbeat;
   std::string body;
@@ -50,29 +50,29 @@ struct ControlMessage {
 inline constexpr std::size_t kMaxControlBodyBytes = 4096;
 
 // Receives what happens to an endpoint's peers. Calls come from the transport's own thread, or from inside
-// Endpoint::Poll, one at a time per endpoint. An observer may call SendControl, ControlPeers and Wake from inside,
-// nothing else. Never called after ~Endpoint began.
+// Endpoint::Poll, one at a time per endpoint. From inside a call, an observer may use SendControl, ControlPeers and
+// Wake of the endpoint, and nothing else. No call begins after ~Endpoint has begun.
 class PeerObserver {
  public:
   virtual ~PeerObserver() = default;
   virtual void OnControl(Rank from, ControlMessage message) = 0;
-  // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. At most once
-  // per peer. The error's culprit is the peer.
+  // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. Called at
+  // most once per peer. The error's culprit is the peer.
   virtual void OnPeerLost(Rank peer, Error error) = 0;
-  // In place of OnPeerLost: no connection with `peer` was ever made, and nothing listens at its addresses any more. So
-  // its process or its transport has ended, and this transport cannot know whether with a goodbye.
+  // Called instead of OnPeerLost if no connection with `peer` was ever made and nothing listens at its addresses any
+  // more. Then the peer's process or transport has ended, and this transport cannot find out whether it sent a goodbye.
   virtual void OnPeerEndedBefore(Rank peer, Error error) { OnPeerLost(peer, std::move(error)); }
-  // The transport cannot serve this endpoint any more, and no peer is the cause: its own thread ran out of memory, and
-  // may have left any work undone.
+  // The transport cannot serve this endpoint any more, and no peer is the cause: the transport's own thread ran out of
+  // memory, and may have left any work undone.
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
 };
 
 struct EndpointConfig {
-  std::uint64_t communicator = 0;      // agreed by all its ranks; part of every lane's name
-  std::uint32_t rail = 0;              // agreed as well; the rail of its first lanes (transport/rail.h)
-  Rank rank = 0;                       // this process in that communicator
-  std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() gave
-  PeerObserver* observer = nullptr;    // outlives the endpoint
+  std::uint64_t communicator = 0;  // the same number on all its ranks; part of every lane's name
+  std::uint32_t rail = 0;          // the same on all ranks; the rail of the endpoint's first lanes (transport/rail.h)
+  Rank rank = 0;                   // this process in that communicator
+  std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() returned
+  PeerObserver* observer = nullptr;                     // must outlive the endpoint
   Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
   std::shared_ptr<const RankFrame> frame = nullptr;  // how logs name its ranks; null: they are the job's. Errors name
                                                      // them by the numbers here; the communicator adds the job's
@@ -80,78 +80,80 @@ struct EndpointConfig {
 
 class Endpoint {
  public:
-  virtual ~Endpoint() = default;  // closes everything at once, without a goodbye where none was sent
+  virtual ~Endpoint() = default;  // closes everything at once and sends no goodbye
 
   // ---- the owner's part: one thread at a time ----
 
-  // The lane `index` (transport/lane_index.h) to `peer`, made when first asked for and then the same one again; it may
-  // still be connecting. Both ends open it, in any order; bytes wait in the wire until the other end has. kResource: a
-  // limit of the system or the transport would be passed (nothing was made).
+  // Returns the lane `index` (transport/lane_index.h) to `peer`. The first call makes it, and later calls return the
+  // same lane, which may still be connecting. Both ends must open the lane, in any order; sent bytes wait in the wire
+  // until the other end has opened it. kResource: a limit of the system or the transport would be exceeded (nothing was
+  // made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
 
-  // Whether it makes sense to ask for a shared segment (transport/shared_segment.h); the same on all ranks.
+  // Whether OpenSharedSegment may be called (transport/shared_segment.h). The answer is the same on all ranks.
   virtual bool MayHaveSharedSegment() const { return false; }
-  // The endpoint's shared segment, begun when first asked for; it lives as long as the endpoint. REQUIRES:
-  // MayHaveSharedSegment. Errors: those of Open, on this rank alone; the other ranks learn of it when this one's
-  // communicator fails.
+  // Returns the endpoint's shared segment, which lives as long as the endpoint. The first call begins to make it.
+  // REQUIRES: MayHaveSharedSegment. Errors: those of Open, on this rank alone. The other ranks notice the error when
+  // this rank's communicator fails.
   virtual Result<SharedSegment*> OpenSharedSegment() {
     return Fail(ErrorCode::kUnsupported, "this transport has no shared segments");
   }
 
-  // Does the transport's own work that needs the owner's thread: adopts connections, advances release offsets, delivers
-  // due bytes. Cheap when there is nothing to do. Lanes move bytes in their own calls too.
+  // Does the transport's own work on the owner's thread: adopts connections, advances release offsets, delivers due
+  // bytes. It is cheap if there is nothing to do. Lanes also move bytes in their own calls.
   virtual void Poll(TimePoint now) = 0;
 
-  // Announces that the owner is going to sleep, then looks again. True: bytes arrived, space became free or Wake was
-  // called since the lanes last answered "nothing", so the owner must not sleep. After false, wait_fd() becomes
-  // readable when one of these happens. The owner calls Disarm() afterwards in both cases.
+  // Announces that the owner will sleep, then checks once more. True: bytes arrived, space became free or Wake was
+  // called since the lanes last had nothing to do, so the owner must not sleep. After false, wait_fd() becomes readable
+  // when one of these happens. In both cases the owner must call Disarm() afterwards.
   virtual bool Arm() = 0;
   virtual void Disarm() = 0;
 
-  // A descriptor to poll for reading between Arm and Disarm; -1 where only the injected Waiter can wait (simulation).
+  // A descriptor to poll for reading between Arm and Disarm. -1: only the injected Waiter can wait (simulation).
   virtual int wait_fd() const = 0;
 
   // Revokes every lane (Lane::Revoke). For the error path.
   virtual void Revoke() = 0;
 
-  // Shuts down writing on all lanes and control connections, after what was written. For the end of Close(): goodbyes
-  // have been exchanged. After it no peer sees the destructor as a reset.
+  // Shuts down writing on all lanes and control connections; what was written before is still sent. The end of Close()
+  // calls it when goodbyes have been exchanged. After ShutDown no peer sees the destructor as a reset connection.
   virtual void ShutDown() = 0;
 
-  // Leaves a message for peers that connect from now on: to this endpoint and, after it is destroyed, to its name on
-  // this transport, until another endpoint has that name. Such a peer gets the message, and then the connection ends.
-  // So a late peer learns how this rank ended, as connected peers did. Call it with a goodbye before ShutDown, or with
-  // an abort before the destructor; a second message replaces the first. Connected peers do not get the message.
+  // Leaves a message for peers that connect from now on. It holds for this endpoint and, after its destruction, for its
+  // name on this transport, until another endpoint opens with that name. Such a peer receives the message, and then the
+  // connection ends. So a late peer learns how this rank ended, as connected peers did. Call it with a goodbye before
+  // ShutDown, or with an abort before the destructor; a second message replaces the first. Connected peers do not
+  // receive the message.
   virtual void LeaveBehind(const ControlMessage& message) = 0;
 
   // ---- any thread ----
 
-  // Makes the sleeping owner wake, or its next Arm answer true.
+  // Wakes the sleeping owner, or makes its next Arm return true.
   virtual void Wake() = 0;
 
-  // Sends to a peer with which a control connection exists or is being made; false if there is none (nothing was sent).
-  // Never blocks; when it returns the bytes are on their way even if the process ends right after, as far as the
-  // connection had room. In order per peer. A connection that is being made queues messages, and sends them once it is
-  // established.
+  // Sends to a peer whose control connection exists or is being made; false if there is none (nothing was sent). Never
+  // blocks. As far as the connection has room, the bytes are handed to the system before the call returns. The system
+  // sends them even if the process ends right after. Messages to one peer arrive in order. A connection that is being
+  // made queues messages, and sends them once it is established.
   virtual bool SendControl(Rank peer, const ControlMessage& message) = 0;
 
-  // The peers with which a control connection is established or being made, no matter which side began it.
+  // The peers whose control connection is established or being made, no matter which side connects.
   virtual std::vector<Rank> ControlPeers() const = 0;
 
-  // Whether a control connection with that peer is established: false while it is being made, and after it has ended.
+  // Whether the control connection with that peer is established: false while it is being made, and after it has ended.
   virtual bool IsConnected(Rank peer) const = 0;
 
-  // Whether everything given to SendControl has left this process, or never will because its connection has ended.
+  // Whether nothing given to SendControl waits in this process: all of it was sent, or its connection has ended.
   virtual bool ControlFlushed() const = 0;
 
-  // The name of the transport that carries bytes to `peer`, "tcp"; of a path that is not made yet, the expected one.
+  // The name of the transport that carries bytes to `peer`, such as "tcp". Before the path is made: the expected name.
   virtual std::string_view TransportTo(Rank peer) const = 0;
 
   // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
   // cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
 
-  // This end of that path, as it is now.
+  // This rank's end of the link to `peer`, as it is now.
   virtual LinkEnd LinkTo(Rank peer) const = 0;
 };
 
@@ -165,23 +167,23 @@ class Transport {
   virtual std::string_view name() const = 0;  // "tcp"
   virtual const Capabilities& capabilities() const = 0;
 
-  // What peers need to reach this process, opaque, at most kMaxAddressBytes, published through the store.
+  // What peers need to reach this process: an opaque text of at most kMaxAddressBytes, published through the store.
   virtual std::string Address() const = 0;
-  // How that address came about, one line per candidate and the choice with its reason, for `rondo explain`.
+  // How that address was chosen, for `rondo explain`: one line per candidate, and the choice with its reason.
   virtual std::string DescribeAddress() const = 0;
 
-  // The endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.
+  // Makes the endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.
   virtual Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) = 0;
 
-  // Page-aligned memory, zeroed, of the kind that this transport moves best; plain memory if that kind is not to be
-  // had. kOutOfMemory names the bytes. Zero bytes is legal.
+  // Allocates page-aligned, zeroed memory of the kind that this transport moves best, or plain memory if that kind is
+  // not available. kOutOfMemory: the message names the number of bytes. Zero bytes are legal.
   virtual Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) = 0;
-  // Does nothing in a transport that registers no memory. kResource: the system refuses to register; operations can
-  // still use the memory, with a copy.
+  // Registers the caller's memory. A transport that registers no memory does nothing here. kResource: the system
+  // refuses to register; operations can still use the memory, with a copy.
   virtual Result<std::unique_ptr<Registration>> Register(MutableBytes memory) = 0;
 
-  // Registers memory of devices (transport/device_memory.h); lives as long as the transport. Null: no lane of this
-  // transport ever sends from such memory.
+  // The object that registers memory of devices (transport/device_memory.h); it lives as long as the transport. Null:
+  // no lane of this transport ever sends from such memory.
   virtual DeviceRegistrar* device_registrar() { return nullptr; }
 };
 inline constexpr std::size_t kMaxAddressBytes = 4096;

@@ -1,5 +1,5 @@
-// What Transport::Address() carries for RDMA: the host of a process, its port for people to read, and its address of
-// the base transport. All that a connection needs goes over the base lane (path_message.h).
+// What Transport::Address() carries for RDMA: the host of a process, a description of its port for messages, and its
+// address of the base transport. The values for a connection are exchanged over the base lane (path_message.h).
 //
 // Encoding: docs/WIRE.md, "RDMA". Thread rule: values; functions are pure.
 #pragma once
@@ -13,13 +13,13 @@ namespace rondo::ib {
 
 struct IbAddress {
   std::string host_id;  // "": unknown, and equal to none
-  std::string port;     // "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)"; "": this process has none
-  std::string base;     // of the base transport, opaque
+  std::string port;     // "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)"; "": this process has no port
+  std::string base;     // the address of the base transport, opaque
   friend bool operator==(const IbAddress&, const IbAddress&) = default;
 };
 
 std::string Encode(const IbAddress& address);
-// kInvalidArgument says what is wrong.
+// kInvalidArgument: the message says what is wrong.
 Result<IbAddress> DecodeIbAddress(std::string_view text);
 
 }  // namespace rondo::ib

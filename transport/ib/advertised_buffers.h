@@ -1,8 +1,8 @@
 // Memory of the user into which the other side writes parts of a stream directly, not through the ring.
 //
-//   AdvertisedBuffers   of the receiver: where its owner expects bytes, which buffers the other side knows, and which
-//                       bytes have arrived in them
-//   Grants              of the sender: the buffers that the other side has advertised
+//   AdvertisedBuffers   the receiver's state: the buffers in which the owner expects bytes, which of them were
+//                       advertised to the other side, and which bytes have arrived in them
+//   Grants              the sender's state: the buffers that the other side has advertised
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -16,10 +16,10 @@
 
 namespace rondo::ib {
 
-// The most buffers that are not consumed, and the number of places for grants. Both sides use the same value.
+// The most buffers that are not consumed yet, and the number of slots for grants. Both sides use the same value.
 inline constexpr std::uint32_t kMostAdvertised = 64;
 
-// A buffer as it is advertised to the other side (docs/WIRE.md).
+// The message that advertises a buffer to the other side (docs/WIRE.md).
 struct Grant {
   std::uint64_t begin = 0;  // in the stream
   std::uint64_t bytes = 0;
@@ -34,39 +34,40 @@ class AdvertisedBuffers {
  public:
   bool full() const { return end_ - first_ == kMostAdvertised; }
   bool empty() const { return end_ == first_; }
-  // No later buffer begins below that offset.
+  // The next buffer must not begin below this stream offset.
   std::uint64_t reach() const { return reach_; }
-  // `memory` is for the stream's bytes from offset `begin` on. REQUIRES: not full; `memory` is not empty; begin >=
+  // Adds `memory` for the stream's bytes from offset `begin` on. REQUIRES: not full; `memory` is not empty; begin >=
   // reach().
   void Add(std::uint64_t begin, MutableBytes memory, std::uint32_t key);
 
-  // How many are to be advertised, without those whose bytes have all arrived.
+  // How many buffers still have to be advertised. Buffers whose bytes have all arrived are skipped.
   std::uint32_t Unadvertised(std::uint64_t arrived);
-  // The i-th of these.
+  // The i-th unadvertised buffer.
   Grant UnadvertisedAt(std::uint32_t i) const;
-  // The first `count` of these have been advertised.
+  // Records that the first `count` unadvertised buffers were advertised.
   void OnAdvertised(std::uint32_t count);
 
-  // `bytes` bytes at that offset, the first that had not arrived, were written into the buffer there. False: there is
-  // no such buffer, or it was not advertised.
+  // Records that the other side wrote `bytes` bytes into the buffer for `offset`, which is the offset of the first
+  // missing byte. False: there is no such buffer, or it was not advertised.
   bool Take(std::uint64_t offset, std::uint64_t bytes);
 
-  // Arrived bytes in one piece.
+  // Arrived bytes that are contiguous in memory.
   struct Run {
-    Bytes direct;           // the user's memory; empty: they are in the ring
+    Bytes direct;           // the user's memory; empty: the bytes are in the ring
     std::uint64_t end = 0;  // in the stream
   };
-  // The run from offset `from` on, at most up to `until`. REQUIRES: from < until; none of these bytes is consumed.
+  // Returns the run that begins at offset `from` and ends at `until` at the latest. REQUIRES: from < until; none of
+  // these bytes is consumed.
   Run At(std::uint64_t from, std::uint64_t until) const;
 
-  // Bytes below `until` are consumed.
+  // Records that bytes below `until` are consumed.
   void Consume(std::uint64_t until) {
     while (first_ != end_ && Number(first_).end() <= until) ++first_;
     unadvertised_ = std::max(unadvertised_, first_);
   }
-  // The other side can write into the buffers no more. Bytes that have arrived stay.
+  // Records that the other side can no longer write into the buffers. Bytes that have arrived stay.
   void Disconnect();
-  // Like Disconnect, and no bytes are there.
+  // Like Disconnect, and forgets all arrived bytes.
   void Clear() { first_ = unadvertised_ = end_; }
 
  private:
@@ -75,8 +76,8 @@ class AdvertisedBuffers {
     MutableBytes memory;
     std::uint32_t key = 0;
     bool advertised = false;  // the other side may write there
-    // The bytes that were written there, in one piece. Earlier ones, and those after a connection had failed, are in
-    // the ring.
+    // The range of stream offsets that were written into the buffer. Earlier bytes, and bytes after a connection had
+    // failed, are in the ring.
     std::uint64_t direct_begin = 0;
     std::uint64_t direct_end = 0;
     std::uint64_t end() const { return begin + memory.size(); }
@@ -93,10 +94,11 @@ class AdvertisedBuffers {
 
 class Grants {
  public:
-  // `posted`: how far the sender has come. False: the grant is invalid, or there are too many.
+  // `posted`: the stream offset up to which the sender has posted bytes. False: the grant is invalid, or there are too
+  // many grants.
   bool Add(const Grant& grant, std::uint64_t posted);
-  // The buffer for the byte at `from`; null: it goes into the ring. Lowers `until` to the offset where that changes.
-  // REQUIRES: from < until; `from` never decreases.
+  // Returns the buffer for the byte at `from`; null: the byte is sent into the ring. Lowers `until` to the offset at
+  // which the destination changes. REQUIRES: from < until; `from` never decreases.
   const Grant* At(std::uint64_t from, std::uint64_t& until);
 
  private:

@@ -8,12 +8,12 @@
 namespace rondo::ib {
 
 struct CompletionWords {
-  std::string_view name;    // the specification's: "transport retry counter exceeded"
-  std::string_view remedy;  // its most frequent cause, and what to do
-  bool peer;                // true: look at the other end, or the way to it; false: at this machine
+  std::string_view name;    // the specification's name: "transport retry counter exceeded"
+  std::string_view remedy;  // the most frequent cause, and what to do
+  bool peer;                // true: check the other end or the network path; false: check this machine
 };
 
-// REQUIRES: not IBV_WC_SUCCESS.
+// REQUIRES: `status` is not IBV_WC_SUCCESS.
 CompletionWords Words(ibv_wc_status status);
 
 }  // namespace rondo::ib

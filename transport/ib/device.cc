@@ -19,7 +19,7 @@ namespace {
 
 std::string KiB(rlim_t bytes) { return bytes == RLIM_INFINITY ? "no limit" : fmt::format("{} KiB", bytes / 1024); }
 
-// Pinned memory counts against a limit that few first users of RDMA have raised.
+// Pinned memory counts towards a limit that new users of RDMA often have not raised.
 Error NotRegistered(std::string_view device, std::size_t bytes, int why) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -32,7 +32,7 @@ Error NotRegistered(std::string_view device, std::size_t bytes, int why) {
   return Error(ErrorCode::kResource, std::move(message));
 }
 
-// No access is asked for: an adapter that sends only reads.
+// No access right is requested: an adapter that only sends needs to read, which is always allowed.
 constexpr int kReadOnly = 0;
 
 Error DeviceMemoryRefused(std::string_view adapter, int why) {
@@ -63,7 +63,7 @@ Result<std::shared_ptr<const Device>> Device::Open(const VerbsLibrary& library, 
       if (device->context_ == nullptr) return Fail(NotMade(name, "context"));
     }
   if (device->context_ == nullptr) return Fail(ErrorCode::kUnsupported, "RDMA device {} is gone", name);
-  // Called only after a failure.
+  // Events are read only after a failure, and that must not block.
   const int events = device->context()->async_fd;
   if (fcntl(events, F_SETFL, fcntl(events, F_GETFL) | O_NONBLOCK) != 0) return Fail(NotMade(name, "events"));
   device->domain_ = {library.alloc_pd(device->context()), {library.dealloc_pd}};
@@ -78,7 +78,7 @@ Result<Pages> Pages::Make(std::size_t bytes) {
   if (mapped == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes for a lane by RDMA", bytes);
   Pages pages;
   pages.pages_ = {static_cast<std::byte*>(mapped), {bytes}};
-  // After a fork the parent's pages must stay those that the device knows.
+  // After a fork the parent must keep the pages that are registered with the device.
   madvise(mapped, bytes, MADV_DONTFORK);
   return pages;
 }
@@ -91,7 +91,7 @@ Result<VerbsHandle<ibv_mr>> Device::Register(MutableBytes memory, bool remote) c
 }
 
 Result<VerbsHandle<ibv_mr>> Device::RegisterDmaBuf(const DeviceMemory& memory) const {
-  // By the address of the other device, so that requests use that address.
+  // The registration gets the other device's address, so that requests use that address.
   const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
   VerbsHandle<ibv_mr> region{
       verbs_.reg_dmabuf_mr(domain(), memory.dma_buf_offset, memory.bytes.size(), address, memory.dma_buf_fd, kReadOnly),
@@ -107,7 +107,8 @@ Result<VerbsHandle<ibv_mr>> Device::RegisterPeerMemory(Bytes memory) const {
   return region;
 }
 
-// No descriptor can be registered. If the errno says that the descriptor is what is wrong, the device takes dma-bufs.
+// Tries to register an invalid descriptor, which always fails. If errno says that the descriptor is wrong, the device
+// takes dma-bufs.
 int Device::AskDmaBuf() const {
   const VerbsHandle<ibv_mr> none{verbs_.reg_dmabuf_mr(domain(), 0, 0, 0, -1, kReadOnly), {verbs_.dereg_mr}};
   if (none != nullptr) return 0;

@@ -1,4 +1,5 @@
-// An opened RDMA device at one of its ports, which all lanes of a transport share; and memory to register with it.
+// An opened RDMA device with one of its ports, which all lanes of a transport share. Also memory that can be registered
+// with the device.
 //
 // Thread rule: any thread.
 #pragma once
@@ -27,7 +28,7 @@ struct VerbsDelete {
 template <typename T>
 using VerbsHandle = std::unique_ptr<T, VerbsDelete<T>>;
 
-// kResource: `what` could not be made, with the text of errno.
+// Makes a kResource error: `what` could not be made. The message has the text of errno.
 Error NotMade(std::string_view device, std::string_view what);
 
 struct UnmapPages {
@@ -35,12 +36,12 @@ struct UnmapPages {
   void operator()(std::byte* pages) const;
 };
 
-// Memory to be registered: page-aligned, zeroed, not seen by children of a fork.
+// Memory for registration: page-aligned, zeroed, and not mapped in children of a fork.
 class Pages {
  public:
-  // `bytes` is rounded up to whole pages. kOutOfMemory names it.
+  // `bytes` is rounded up to whole pages. kOutOfMemory: the message names the number.
   static Result<Pages> Make(std::size_t bytes);
-  Pages() = default;  // none
+  Pages() = default;  // has no memory
 
   MutableBytes bytes() const { return {pages_.get(), pages_.get_deleter().bytes}; }
 
@@ -50,7 +51,7 @@ class Pages {
 
 class Device {
  public:
-  // kResource names what the device refuses. kUnsupported: the device is gone.
+  // kResource: the device refuses an object, which the message names. kUnsupported: the device no longer exists.
   static Result<std::shared_ptr<const Device>> Open(const VerbsLibrary& library, ChosenPort chosen);
 
   const VerbsLibrary& verbs() const { return verbs_; }
@@ -60,18 +61,19 @@ class Device {
   const Gid& gid() const { return chosen_.gid; }
   const std::string& reason() const { return chosen_.reason; }
 
-  // Registers memory until the handle ends, which must be before the memory does. `remote`: the other side may write to
-  // it. kResource: it cannot be registered; the message says how much may be locked, and the remedy.
+  // Registers memory until the handle is destroyed, which must precede freeing the memory. `remote`: the other side may
+  // write to the memory. kResource: it cannot be registered; the message names the limit of locked memory and the
+  // remedy.
   Result<VerbsHandle<ibv_mr>> Register(MutableBytes memory, bool remote) const;
 
-  // Registers memory of another device, for sending, by either way (transport/device_memory.h). kUnsupported, or
-  // kResource if there is no room for it, with the text of errno.
+  // Both register memory of another device for sending, each in one way (transport/device_memory.h). kResource: there
+  // is no room for the memory. kUnsupported: any other refusal. The message has the text of errno.
   Result<VerbsHandle<ibv_mr>> RegisterDmaBuf(const DeviceMemory& memory) const;
   Result<VerbsHandle<ibv_mr>> RegisterPeerMemory(Bytes memory) const;
-  // The errno with which the device refuses any dma-buf; 0: it takes them. REQUIRES: libibverbs has the function.
+  // The errno with which the device refuses every dma-buf; 0: it takes dma-bufs. REQUIRES: libibverbs has the function.
   int AskDmaBuf() const;
 
-  // The device's last report of a fault of it or this port: "port down (look at ...)"; "": none.
+  // The last fault of the device or of this port that the device has reported: "port down (look at ...)"; "": none.
   std::string Trouble() const;
 
  private:

@@ -9,9 +9,9 @@ namespace rondo::ib {
 
 struct EventWords {
   std::string_view name;  // "port down"
-  // Its most frequent cause, and what to do; "": it is no fault.
+  // The most frequent cause, and what to do; "": the event is not a fault.
   std::string_view remedy;
-  bool of_port;  // true: of one port; false: of the whole device, or of an object made on it
+  bool of_port;  // true: the event is about one port; false: about the whole device, or an object made on it
 };
 
 EventWords Words(ibv_event_type event);

@@ -15,8 +15,8 @@ struct Sign {
   const char* path;
   const char* name;
 };
-// With the kernel's own RDMA stack this is a module of the driver. A vendor's stack that replaces it also lists the
-// modules that have registered with it.
+// The kernel's own RDMA stack shows the driver's module here. A vendor's stack that replaces it also lists the modules
+// that have registered with it.
 constexpr std::array<Sign, 4> kSigns{{{"/sys/module/nvidia_peermem", "nvidia_peermem"},
                                       {"/sys/module/nv_peer_mem", "nv_peer_mem"},
                                       {"/sys/kernel/mm/memory_peers/nv_mem", "nv_mem"},

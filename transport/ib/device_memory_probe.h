@@ -1,5 +1,5 @@
-// Decides by which ways adapters can reach memory of a GPU here: a pure function of facts. One fact comes from files;
-// the others need an adapter to ask (memory.h).
+// Decides in which ways adapters of this machine can reach memory of a GPU: a pure function of facts. One fact is read
+// from files; the others are results of calls to an adapter (memory.h).
 //
 // Thread rule: values; any thread.
 #pragma once
@@ -10,28 +10,28 @@
 
 namespace rondo {
 
-// The ways that may be tried (IbOptions::device_memory). If a way is named, it is the only one, and no fact is checked
-// before: only the adapter itself can refuse.
+// The ways that may be tried (IbOptions::device_memory). If one way is chosen, only this way is tried, without checking
+// the facts: only the adapter itself can refuse.
 enum class DeviceMemoryChoice : std::uint8_t { kAuto, kDmaBuf, kPeerMemory, kNone };
 
 namespace ib {
 
 struct DmaBufFact {
   std::string adapter;  // "mlx5_0:1"
-  int refusal = 0;      // errno; 0: it takes dma-bufs
+  int refusal = 0;      // errno; 0: the adapter takes dma-bufs
 };
 
 struct DeviceMemoryFacts {
   bool library_has_dma_buf = false;  // ibv_reg_dmabuf_mr
-  std::vector<DmaBufFact> adapters;  // of each adapter that lanes may use
+  std::vector<DmaBufFact> adapters;  // a fact for each adapter that lanes may use
   std::string peer_memory;           // the result of PeerMemoryModule
 };
 
-// The module that lets adapters reach memory of GPUs by its address: "nvidia_peermem"; "": none is loaded. `root`: the
-// folder that holds /sys; a test has a tree of its own.
+// The module that lets adapters reach memory of GPUs by its address: "nvidia_peermem"; "": no such module is loaded.
+// `root`: the folder that contains /sys; a test passes its own tree.
 std::string PeerMemoryModule(const std::string& root = "");
 
-// Why that way is impossible, and what would help; "": it may be tried.
+// For each way: why it is impossible, and what would help; "": the way may be tried.
 struct DeviceMemoryWays {
   std::string no_dma_buf;
   std::string no_peer_memory;

@@ -43,7 +43,7 @@ IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base,
       set_up_(std::move(set_up)),
       channels_(std::move(channels)) {}
 
-// Events that were not taken belong to queues that are about to be destroyed.
+// Events that were not taken belong to queues that are destroyed next, so they must be taken before.
 IbEndpoint::~IbEndpoint() {
   armed_ = true;
   IbEndpoint::Disarm();
@@ -72,8 +72,8 @@ void IbEndpoint::Note(const IbLane& lane) {
   if (rail == 0) links_[lane.peer()] = lane.link();
 }
 
-// No wake-up is lost: a stream asks its completion queue for an event and looks at the queue again, so a completion
-// after that look makes the channel readable.
+// No wake-up is lost: a stream requests an event from its completion queue and then checks the queue again, so a
+// completion after that check makes the channel readable.
 bool IbEndpoint::Arm() {
   armed_ = true;
   return UpgradedEndpoint::Arm();
@@ -81,7 +81,7 @@ bool IbEndpoint::Arm() {
 
 void IbEndpoint::Disarm() {
   UpgradedEndpoint::Disarm();
-  if (!std::exchange(armed_, false)) return;  // a read of a channel is a system call
+  if (!std::exchange(armed_, false)) return;  // reading a channel takes a system call
   ibv_cq* queue = nullptr;
   void* own = nullptr;
   for (std::size_t i = 0; i < channels_.size(); ++i)

@@ -1,7 +1,7 @@
-// The endpoint of RDMA: an endpoint of the base transport, whose lanes get reliable connections beside them
+// The endpoint of RDMA: an endpoint of the base transport, whose lanes are upgraded to reliable connections
 // (transport/upgrade/endpoint.h).
 //
-// Thread rule: as transport.h says.
+// Thread rule: see transport/transport.h.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@
 namespace rondo::ib {
 
 struct EndpointSetUp {
-  EndpointConfig config;                               // its addresses are those of this transport
-  std::vector<bool> by_rdma;                           // by rank: MayUseRdma
+  EndpointConfig config;                               // its addresses are those of the RDMA transport
+  std::vector<bool> by_rdma;                           // by rank: the result of MayUseRdma
   std::vector<std::shared_ptr<const Device>> devices;  // at least one, in the order in which lanes try them
   std::size_t ring_bytes = 0;
-  std::shared_ptr<const Registrations> registered;  // its keys are in that order
+  std::shared_ptr<const Registrations> registered;  // its keys are in the order of `devices`
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;
 };
 
-// Whether lanes between the two try to agree on RDMA: both have a port, whether or not they share a host. Both sides
-// get the same result.
+// Whether lanes between the two processes try to agree on RDMA: both must have a port, and they may share a host. Both
+// sides get the same result.
 bool MayUseRdma(const IbAddress& a, const IbAddress& b);
 
 class IbEndpoint final : public UpgradedEndpoint<IbLane> {
@@ -54,12 +54,13 @@ class IbEndpoint final : public UpgradedEndpoint<IbLane> {
   LinkEnd LinkOfPath(Rank peer) const override;
 
   const EndpointSetUp set_up_;
-  const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // by device; outlive the lanes
-  bool armed_ = false;                                         // the owner has armed since the channels were last read
+  const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // by device; they outlive the lanes
+  bool armed_ = false;  // the owner has called Arm since the channels were last read
 
   // Guarded by mutex().
-  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rail, of further rails
-  std::map<Rank, LinkEnd> links_;                                   // of the first rail
+  std::map<Rank, std::map<std::uint32_t, std::string>>
+      described_;                  // for each rank: the paths on further rails, by rail
+  std::map<Rank, LinkEnd> links_;  // for each rank: the link of the first rail
 };
 
 }  // namespace rondo::ib

@@ -28,9 +28,9 @@ namespace {
 
 using Devices = std::vector<std::shared_ptr<const Device>>;
 
-// At least one, in the order in which lanes try them.
+// Opens the chosen ports: at least one, in the order in which lanes try them.
 Result<Devices> OpenPorts(const std::string& wish) {
-  // The kernel's list: most machines have no device, and need not load a library to know it.
+  // The kernel's list is read first: most machines have no device, and need not load a library to find that out.
   std::error_code none;
   if (!std::filesystem::exists("/sys/class", none))
     return Fail(ErrorCode::kUnsupported, "whether this machine has RDMA devices cannot be read: /sys is not mounted");
@@ -45,7 +45,7 @@ Result<Devices> OpenPorts(const std::string& wish) {
     auto device = Device::Open(library, std::move(one));
     if (device)
       devices.push_back(std::move(*device));
-    else if (devices.empty() || !wish.empty())  // otherwise RDMA was not asked for
+    else if (devices.empty() || !wish.empty())  // otherwise the user did not choose this port
       return tl::unexpected(std::move(device).error());
   }
   return devices;
@@ -110,7 +110,7 @@ class IbTransport final : public Transport, public DeviceRegistrar {
     return IbEndpoint::Create(std::move(set_up), std::move(base));
   }
 
-  // The base's memory, registered with all devices; if that is impossible, bytes in it are copied.
+  // Returns memory of the base transport, registered with all devices. If it cannot be registered, lanes copy from it.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     RONDO_ASSIGN(auto memory, base_->Allocate(bytes));
     if (devices_.empty() || bytes < kLeastZeroCopyBytes) return memory;
@@ -178,7 +178,7 @@ Status Check(const IbOptions& options) {
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options) {
   RONDO_TRY(ib::Check(options));
   auto devices = ib::OpenPorts(options.port);
-  // A text that names no port is a mistake, even if falling back is allowed.
+  // A text that names no port is an error, even if falling back is allowed.
   if (!devices && (!options.may_fall_back || devices.error().code() == ErrorCode::kInvalidArgument))
     return tl::unexpected(std::move(devices).error());
   const std::string why_none = devices ? "" : devices.error().message();

@@ -1,14 +1,14 @@
-// InfiniBand and RoCE by verbs, beside a base transport that reaches all ranks:
+// InfiniBand and RoCE through libibverbs, and a base transport that reaches all ranks:
 //
 //   auto transport = MakeIbTransport(tcp, {.port = "mlx5_0"});   // Result<std::shared_ptr<Transport>>
 //
 // A lane between two ranks is a reliable connection between their RDMA ports. The ends agree on it over a lane of the
-// base transport, which is authenticated and needs no IP over InfiniBand. If RDMA is impossible, that lane carries the
-// bytes, and DescribePeer says why. When a port fails later, lanes go on by the next port, and in the end by the base
-// transport, and no byte is lost (transport/ib/lane.h). From memory of Allocate or Register a lane sends without a
+// base transport, which is authenticated and needs no IP over InfiniBand. If RDMA is impossible, that base lane carries
+// the bytes, and DescribePeer says why. When a port fails later, lanes continue on the next port, and finally on the
+// base transport; no byte is lost (transport/ib/lane.h). A lane sends from memory of Allocate or Register without a
 // copy, and the peer can write into such memory directly (Lane::Expect). If memory cannot be registered (memlock),
-// Allocate returns other memory, and Register kResource. For memory of devices see IbOptions::device_memory. Control
-// connections are the base transport's, and so it reports the death of a peer.
+// Allocate returns unregistered memory, and Register returns kResource. For memory of devices see
+// IbOptions::device_memory. The base transport has the control connections, so it reports the death of a peer.
 //
 // libibverbs is loaded at run time.
 #pragma once
@@ -26,34 +26,36 @@
 namespace rondo {
 
 struct IbOptions {
-  // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has. Several, joined by "+", in the
-  // order in which lanes try them: the first carries all lanes, the next is used when it fails. "": all active ones,
-  // the fastest first.
+  // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has. Several are joined by "+", in the
+  // order in which lanes try them: the first port carries all lanes, and the next is used if the first fails. "": all
+  // active ports, the fastest first.
   std::string port = {};
-  // False: a rank without an RDMA port is an error, and so is a lane that cannot have RDMA. True: the base transport
-  // serves instead, and DescribeAddress and DescribePeer say why.
+  // False: a rank without an RDMA port is an error, and a lane that cannot use RDMA fails. True: the base transport is
+  // used instead, and DescribeAddress and DescribePeer say why.
   bool may_fall_back = true;
-  // Ranks with equal values other than "" keep the base transport's lanes among them. At most 255 bytes.
+  // Ranks with equal values other than "" use the base transport's lanes between them. At most 255 bytes.
   std::string host_id = {};
-  // The ring of each direction of each lane, registered at both ends; a power of two from 4096 to 2^30.
+  // The ring size of each direction of each lane, registered at both ends; a power of two from 4096 to 2^30.
   std::size_t ring_bytes = 1024 * 1024;
-  // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent (1 to 31), `retries` times (0
-  // to 6): by default a silent peer is given up after 1.9 s.
+  // An unacknowledged packet is sent again after 4.096 us x 2^timeout_exponent (1 to 31), `retries` times (0 to 6). By
+  // default the connection to a silent peer fails after 1.9 s.
   int timeout_exponent = 16;
   int retries = 6;
-  // How adapters get access to memory of a GPU (transport/device_memory.h). kAuto: as dma-buf if all ports' adapters
-  // take them, otherwise by address if nvidia_peermem is loaded. Both are checked once, when the transport is made.
+  // How adapters get access to memory of a GPU (transport/device_memory.h). kAuto: as dma-buf if the adapters of all
+  // ports take dma-bufs, otherwise by address if nvidia_peermem is loaded. Both are checked once, when the transport is
+  // made.
   DeviceMemoryChoice device_memory = DeviceMemoryChoice::kAuto;
-  int service_level = 0;     // 0 to 15, of InfiniBand
-  int traffic_class = 0;     // 0 to 255, of RoCE
+  int service_level = 0;     // 0 to 15, for InfiniBand
+  int traffic_class = 0;     // 0 to 255, for RoCE
   Logger* logger = nullptr;  // outlives the transport; gets a line when a lane's port has failed
 };
 
-// kInvalidArgument names the option. kUnsupported, kUnreachable: there is no such RDMA port, and falling back is not
-// allowed. Thread rule of the result: transport/transport.h. Either all processes of a job use it or none.
+// kInvalidArgument: the message names the option. kUnsupported, kUnreachable: there is no such RDMA port, and falling
+// back is not allowed. Thread rule of the result: transport/transport.h. All processes of a job must use this
+// transport, or none.
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options);
 
-// The base transport's address, of an address of MakeIbTransport's; any other address unchanged.
+// Returns the base transport's address that an address of this transport contains; any other address unchanged.
 std::string BaseOfIbAddress(const std::string& address);
 
 // Whether MakeIbTransport would find a port by this text (IbOptions::port). Errors: those of MakeIbTransport.

@@ -11,11 +11,13 @@
 namespace rondo::ib {
 namespace {
 
-// The base lane has ended, so the peer is done or dead. Bytes that it had sent may arrive a little later by RDMA.
+// How long to wait for bytes by RDMA after the base lane has ended. Then the peer has shut down or died, but bytes that
+// it sent before may arrive a little later.
 constexpr Duration kStragglers = std::chrono::milliseconds(100);
-// How often the base lane is checked for the peer's end while the connection seems well: each check is a system call.
+// How often the base lane is checked for the peer's end while the connection has not failed: each check is a system
+// call.
 constexpr Duration kLookAtBase = std::chrono::milliseconds(1);
-// Why a lane cannot go on by the base lane.
+// Why a lane cannot continue on the base lane.
 constexpr std::string_view kOfDevice =
     "what is to be sent lies in memory of a device, which is sent by RDMA or else through pinned host memory";
 
@@ -124,7 +126,7 @@ void IbLane::OnReceived(const PathMessageBytes& bytes) {
     broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
     return GoPlain();
   }
-  // The peer sent it before it knew that this end is broken.
+  // The peer sent this message before it received this side's kBroken.
   if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
   if (phase_ == Phase::kRdma || message->word != due_)
     return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order");
@@ -134,7 +136,7 @@ void IbLane::OnReceived(const PathMessageBytes& bytes) {
   Say(is_initiator() ? PathWord::kReady : PathWord::kAnswer);
 }
 
-// Connects to the other end; makes this end first if there is none.
+// Connects to the other end. If this end does not exist yet, it is made first.
 Status IbLane::OnReceivedEnd(const PathMessage& message) {
   if (!is_initiator()) RONDO_TRY(MakeEnd());
   return stream_->Connect(message.end, message.remote_ring);
@@ -170,7 +172,7 @@ void IbLane::OnReceivedBroken(const PathMessage& message) {
           .peer = !message.your_fault});
 }
 
-// Both ends have been given up, and both sides know how far the stream has come.
+// Both ends are closed, and both sides have each other's progress.
 void IbLane::AgreeAnew() {
   if (stream_ != nullptr) {
     if (const Status resumed = stream_->Resume(*peer_progress_); !resumed)
@@ -299,7 +301,7 @@ std::size_t IbLane::ReadInto(MutableBytes destination) {
     const Bytes front = stream_->Peek(destination.size() - done).first;
     if (front.empty()) break;
     const std::size_t part = std::min(front.size(), destination.size() - done);
-    // Otherwise the peer has written it there, into an advertised buffer.
+    // If the addresses are equal, the peer has written the bytes into this advertised buffer.
     if (front.data() != destination.data() + done) std::memcpy(destination.data() + done, front.data(), part);
     stream_->Consume(part);
     done += part;
@@ -330,10 +332,10 @@ void IbLane::Revoke() {
 // ---- sleeping ----
 
 bool IbLane::Arm() {
-  look_at_base_ = {};  // whatever wakes the owner, the base lane may have news
+  look_at_base_ = {};  // after any wake-up the base lane must be checked
   if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane wakes the owner
   if (stream_->Arm()) return true;
-  // Once the base lane has ended, no event comes when the wait for late bytes is over.
+  // Once the base lane has ended, no event reports the end of the wait for late bytes.
   return (base_over_since_ && state_ == LaneState::kOpen) || stream_->failure().has_value();
 }
 

@@ -1,18 +1,19 @@
-// A lane by RDMA: a reliable connection (stream.h) beside a lane of the base transport (transport/upgrade/lane.h).
+// A lane by RDMA: a reliable connection (stream.h), and a lane of the base transport (transport/upgrade/lane.h).
 //
-// How it is made. The base lane comes first, as between any two ranks. Over it the two ends agree by path messages
-// (path_message.h): the initiator, which is the higher rank, offers its end; the other connects to it and answers with
-// its own; the initiator connects and sends that it is ready.
+// How a lane is made: the base lane is made first, as between any two ranks. Over the base lane the two ends agree by
+// path messages (path_message.h). The initiator, which is the higher rank, offers its end. The other side connects to
+// that end and answers with its own end. The initiator connects and sends kReady.
 //
-// If it fails, then or later: the side that sees it first gives its end up and sends "broken", with how far the stream
-// has come; the other side does the same. Then they agree again, the k-th time on the k-th port of each (a side with
-// fewer ports begins with its first again), and the stream goes on where it was. When the last port has failed, the
-// base lane carries the bytes, if that is allowed; otherwise the lane fails, with the last reason.
+// If the connection fails, then or later, the side that notices it first closes its end and sends kBroken with the
+// stream's progress; the other side does the same. Then they agree again, the k-th time on the k-th port of each side
+// (a side with fewer ports starts over with its first), and the stream continues. When the last port has failed, the
+// base lane carries the bytes, if that is allowed; otherwise the lane fails with the last reason.
 //
-// Between agreements the base lane carries nothing. If it ends without an end of the stream, the peer has died. A lane
-// is only mended while its owner polls it: bytes that it has taken wait until then. Zero-copy sends need the user's
-// memory until the bytes have arrived, by RDMA or by the base lane. Memory of a device goes by RDMA alone: if no port
-// is left, a lane with such bytes under way fails, and so does a lane that is given them then.
+// Between agreements no bytes are sent over the base lane. If the base lane ends without an end of the stream, the peer
+// has died. A lane makes a new connection only while its owner polls it: bytes that it has taken wait until then.
+// Zero-copy sends need the user's memory until the bytes have arrived, by RDMA or over the base lane. Memory of a
+// device is sent only by RDMA. If no port is left, a lane fails if such bytes have not arrived, or if it gets such
+// bytes later.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -33,17 +34,17 @@
 
 namespace rondo::ib {
 
-// A port that lanes may use, and the channel that announces its completions to their endpoint.
+// A port that lanes may use, and the channel that announces completions on that port to the lanes' endpoint.
 struct LanePort {
   std::shared_ptr<const Device> device;
   ibv_comp_channel* channel = nullptr;
-  std::size_t key = 0;  // of Region::keys
+  std::size_t key = 0;  // the device's index in Region::keys
 };
 
-// What a lane needs of its endpoint.
+// What a lane gets from its endpoint.
 struct LaneContext {
-  std::vector<LanePort> ports;  // at least one, in the order in which they are tried. Channels outlive the lane
-  std::size_t ring_bytes = 0;   // of the stream's ring
+  std::vector<LanePort> ports;  // at least one, in the order in which lanes try them. Channels outlive the lane
+  std::size_t ring_bytes = 0;   // the size of the stream's ring
   std::shared_ptr<const Registrations> registered;
   QueuePairOptions connection;
   bool may_be_plain = true;
@@ -75,11 +76,11 @@ class IbLane final : public UpgradedLane {
   // True: do not sleep. After false the channel or the base lane wakes the owner.
   bool Arm();
   void ShutDown();
-  // Whether RDMA carries no bytes any more.
+  // Whether RDMA carries no bytes, or no bytes any more.
   bool is_plain() const { return phase_ == Phase::kPlain || phase_ == Phase::kCarried; }
-  // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why not.
+  // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why the lane does not use RDMA.
   std::string Describe() const;
-  // The port in use; null: there is none now.
+  // The port in use, and its MTU; empty if no connection exists now.
   LinkEnd link() const;
 
  private:
@@ -88,14 +89,14 @@ class IbLane final : public UpgradedLane {
     kSending,   // a path message is being sent
     kAwaiting,  // the peer's path message is awaited
     kRdma,      // the connection carries the stream
-    kCarried,   // the base lane carries the stream, since the last connection has failed
+    kCarried,   // the base lane carries the stream after the last connection has failed
     kPlain,     // there never was a connection: the base lane is used directly
   };
   // Why the last connection failed, or could not be made.
   struct Broken {
     ErrorCode code = ErrorCode::kUnreachable;
     std::string why;
-    bool peer = false;  // the cause is the peer, or the way to it
+    bool peer = false;  // the cause is the peer, or the network path to it
   };
 
   const LanePort& port() const { return context_.ports[attempt_ % context_.ports.size()]; }
@@ -114,27 +115,27 @@ class IbLane final : public UpgradedLane {
   void Look(TimePoint now);
   void AdoptBaseOver(TimePoint now);
   void LookForEnd();
-  // Fails the lane for the reason of `broken`, with `words` as the message.
+  // Fails the lane for the reason in `broken`, with `words` as the message.
   void FailFor(const Broken& broken, const std::string& words);
 
   const LaneContext context_;
   Phase phase_ = Phase::kBase;
 
-  // While the ends agree.
+  // Used while the ends agree.
   MessageSender<PathMessageBytes> out_;
   MessageReader<PathMessageBytes> in_;
   PathWord said_ = PathWord::kPlain;
   PathWord due_ = PathWord::kOffer;
   std::size_t attempt_ = 0;
-  std::size_t peer_ports_ = 0;             // as far as the peer has sent it
-  Broken broken_;                          // of the previous attempt
-  std::optional<Progress> peer_progress_;  // once the connection is broken here
+  std::size_t peer_ports_ = 0;             // the number of the peer's ports; 0: not received yet
+  Broken broken_;                          // the failure of the previous attempt
+  std::optional<Progress> peer_progress_;  // received while the connection is closed here
   TimePoint look_at_base_{};
 
   std::unique_ptr<Stream> stream_;
-  bool streams_ = false;  // RDMA has carried bytes, or may have
+  bool streams_ = false;  // RDMA carries bytes, or has carried some
   std::optional<TimePoint> base_over_since_;
-  bool over_ = false;  // nothing is awaited any more
+  bool over_ = false;  // the lane expects no more bytes or messages
 
   RegistrationsView registered_;  // used when the base lane carries the bytes
 };

@@ -14,12 +14,12 @@ namespace {
 using Devices = std::vector<std::shared_ptr<const Device>>;
 using Handle = VerbsHandle<ibv_mr>;
 
-// The devices' registrations of some memory, and the region by which lanes find them.
+// The registrations of some memory with all devices, and the region by which lanes find them.
 class Known {
  public:
   Known(Devices devices, std::shared_ptr<Registrations> all) : devices_(std::move(devices)), all_(std::move(all)) {}
   ~Known() {
-    if (getpid() != owner_pid_) {  // in a forked child the registrations are the parent's
+    if (getpid() != owner_pid_) {  // in a forked child the parent owns the registrations
       for (auto& handle : handles_) static_cast<void>(handle.release());
       return;
     }
@@ -27,7 +27,7 @@ class Known {
   }
   Known(const Known&) = delete;
 
-  // To be called once. `register_with(device)` returns a Result<Handle>.
+  // Registers the memory with all devices; must be called once. `register_with(device)` returns a Result<Handle>.
   template <typename RegisterWith>
   Status Make(Bytes memory, bool of_device, RegisterWith register_with) {
     region_.memory = memory;

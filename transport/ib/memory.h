@@ -1,5 +1,5 @@
-// Transport::Allocate, Transport::Register and RegisterDevice for RDMA: memory that every device of the transport
-// knows, so that lanes send from it without a copy (stream.h).
+// Transport::Allocate, Transport::Register and RegisterDevice for RDMA: memory that is registered with every device of
+// the transport, so that lanes send from it without a copy (stream.h).
 #pragma once
 
 #include <memory>
@@ -16,25 +16,27 @@
 
 namespace rondo::ib {
 
-// `devices` are in the order of Region::keys; at least one. `memory` is not empty. Errors: those of Device::Register.
+// Registers `memory` with all devices. `devices`: at least one, in the order of Region::keys. REQUIRES: `memory` is not
+// empty. Errors: those of Device::Register.
 Result<std::unique_ptr<Registration>> RegisterWith(const std::vector<std::shared_ptr<const Device>>& devices,
                                                    const std::shared_ptr<Registrations>& all, MutableBytes memory);
 
-// The facts that the devices, libibverbs and files below `root` give.
+// Collects the facts from the devices, libibverbs and files below `root`.
 DeviceMemoryFacts FindDeviceMemoryFacts(const std::vector<std::shared_ptr<const Device>>& devices,
                                         const std::string& root = "");
-// Memory of a GPU, for example. The host never reads it, and its mapping stays. One way is used on all devices:
-// dma-buf, otherwise the other one. Errors: those of RegisterDevice (transport/device_memory.h), with the reason of
-// each way; nothing stays registered then.
+// Registers memory of a device, such as a GPU. The host never reads that memory, and its mapping does not change. The
+// same way is used on all devices: dma-buf if possible, otherwise peer memory. Errors: those of RegisterDevice
+// (transport/device_memory.h), with a reason for each way; nothing stays registered then.
 Result<std::unique_ptr<DeviceRegistration>> RegisterOfDevice(const std::vector<std::shared_ptr<const Device>>& devices,
                                                              const std::shared_ptr<Registrations>& all,
                                                              const DeviceMemoryWays& ways, const DeviceMemory& memory);
 
-// Both as one object, which end in the right order.
+// Returns one object that owns both and destroys the registration before the memory.
 std::unique_ptr<Memory> Together(std::unique_ptr<Memory> memory, std::unique_ptr<Registration> registration);
 
-// To be called before memory is registered. On some kernels a fork would leave the pages that the device knows to the
-// child, and give copies to the parent. There the child gets no such memory. kResource: the system refuses that.
+// Call it before memory is registered. On some kernels a fork would leave the registered pages to the child and give
+// copies to the parent. On such kernels this call excludes the memory from child processes. kResource: the system
+// refuses that.
 Status KeepFromChildren(const Device& device, MutableBytes memory);
 
 }  // namespace rondo::ib

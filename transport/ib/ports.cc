@@ -13,7 +13,7 @@
 namespace rondo::ib {
 namespace {
 
-// The vendor that the kernel's rdma_rxe reports.
+// The vendor number that the kernel's rdma_rxe reports.
 constexpr std::uint32_t kSoftRoce = 0xFFFFFF;
 
 std::string_view Name(Gid::Type type) {
@@ -37,7 +37,7 @@ std::string StateInWords(ibv_port_state state) {
   return "of no state";
 }
 
-// The specification's codes, as in PortInfo (14.2.5.6): lanes, and Gbit/s of each.
+// Decodes the specification's codes, as in PortInfo (14.2.5.6): the number of lanes, and the Gbit/s of each lane.
 double LineGbps(std::uint8_t width, std::uint8_t speed) {
   const double lanes = width == 1 ? 1 : width == 16 ? 2 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12 : 0;
   switch (speed) {
@@ -55,7 +55,7 @@ double LineGbps(std::uint8_t width, std::uint8_t speed) {
 
 Result<std::vector<Gid>> GidsOf(const VerbsLibrary& library, ibv_context* context, const std::string& device, int port,
                                 int table_entries) {
-  // The kernel's interface counts an answer's bytes in 16 bits. Tables are long and mostly empty, and the kernel
+  // The kernel's interface counts the bytes of an answer in 16 bits. Tables are long but mostly empty, and the kernel
   // returns only the entries that exist.
   constexpr int kMostEntries = UINT16_MAX / sizeof(ibv_gid_entry);
   std::vector<ibv_gid_entry> entries(static_cast<std::size_t>(std::clamp(table_entries, 1, kMostEntries)));
@@ -87,7 +87,8 @@ std::string List(const std::vector<Port>& ports) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
-// The smaller the better: version 2 is routed, all networks have IPv4, and link-local addresses end at the link.
+// Ranks a GID; smaller is better. RoCE version 2 can be routed, all networks have IPv4, and link-local addresses are
+// valid on one link only.
 int Rank(const Gid& gid) {
   if (gid.type == Gid::Type::kInfiniBand) return gid.index;
   const IpAddress ip = gid.ip();
@@ -145,7 +146,7 @@ Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
   int count = 0;
   const auto free_list = [&](ibv_device** list) { library.free_device_list(list); };
   const std::unique_ptr<ibv_device*, decltype(free_list)> list(library.get_device_list(&count), free_list);
-  if (list == nullptr && errno != ENOSYS)  // ENOSYS: the kernel has no RDMA at all
+  if (list == nullptr && errno != ENOSYS)  // ENOSYS: the kernel has no RDMA support
     return Fail(ErrorCode::kResource, "the RDMA devices cannot be listed: {}", std::strerror(errno));
   std::vector<Port> ports;
   for (ibv_device* device : std::span(list.get(), static_cast<std::size_t>(list == nullptr ? 0 : count))) {
@@ -198,7 +199,7 @@ Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<
                 ports.front().state, ports.size() > 1 ? fmt::format(", and {} more", ports.size() - 1) : "");
   }
   if (const auto ip = IpAddress::Parse(wish)) {
-    // One address may be in several entries: version 1 and version 2 of RoCE.
+    // One address may be in several entries, for version 1 and version 2 of RoCE.
     const Port* with = nullptr;
     const Gid* named = nullptr;
     for (const Port& port : ports)

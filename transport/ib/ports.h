@@ -1,6 +1,7 @@
 // The ports of this machine's RDMA devices, and which of them a user's text names.
 //
-// Choosing is a pure function of a list of ports, so that tests can invent one; only EnumeratePorts asks the machine.
+// Choosing is a pure function of a list of ports, so that tests can invent one. Only EnumeratePorts reads the machine's
+// ports.
 #pragma once
 
 #include <array>
@@ -25,9 +26,9 @@ struct Gid {
   int index = 0;
   Type type = Type::kInfiniBand;
   std::array<std::byte, 16> bytes{};
-  std::string interface;  // of RoCE: the network interface that has this address
+  std::string interface;  // for RoCE: the network interface that has this address
 
-  IpAddress ip() const { return IpAddress::FromBytes(bytes); }  // of RoCE
+  IpAddress ip() const { return IpAddress::FromBytes(bytes); }  // only for RoCE
   std::string ToString() const;                                 // "RoCE v2 10.0.0.1 (veth0)"
 };
 
@@ -40,7 +41,7 @@ struct Port {
   std::string state;       // "active", "down (no cable, or the other end is off)", ...
   int mtu_bytes = 0;       // in use
   int most_mtu_bytes = 0;  // the largest that the device can use
-  double line_gbps = 0;    // 0: the device does not say
+  double line_gbps = 0;    // 0: the device does not report it
   std::uint16_t lid = 0;
   std::vector<Gid> gids;
 
@@ -48,10 +49,10 @@ struct Port {
   std::string ToString() const;  // one line for `explain`
 };
 
-// A port with a GID as the end of a path. InfiniBand has no numeric address.
+// Describes a port with a GID as the end of a path. InfiniBand has no numeric address.
 LinkEnd LinkOf(const Port& port, const Gid& gid);
 
-// All ports of all devices, sorted by name and number; there may be none. kResource: a device does not answer; the
+// All ports of all devices, sorted by name and number; the list may be empty. kResource: a device does not answer; the
 // message names it.
 Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library);
 
@@ -61,18 +62,18 @@ struct ChosenPort {
   std::string reason;  // why this port was chosen
 };
 
-// The port and the GID by which this process is reached.
+// Chooses the port and the GID at which peers reach this process.
 //   wish        "" (the fastest active port, first by name among equals), a device "mlx5_0", a port "mlx5_0:1", or an
-//               address "10.0.0.1": the port that has it in a GID, or whose IPoIB interface has it
+//               address "10.0.0.1": the port that has the address in a GID, or whose IPoIB interface has it
 //   addresses   those of this machine's interfaces, with their devices
 // kInvalidArgument: there is no such device or port; the message lists those that exist. kUnreachable: no port has that
 // address, or the port is down; the message has its state. kUnsupported: there is no RDMA device.
 Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<tcp::LocalAddress>& addresses,
                               std::string_view wish);
 
-// The ports of this process in the order in which lanes try them: those of each wish in `wishes`, which "+" joins
-// ("mlx5_0+mlx5_1"), each port once; ports that are down are left out if another is up. "": all active ports, the
-// fastest first. Errors as above.
+// Chooses the ports of this process in the order in which lanes try them: the ports of each wish in `wishes`, which "+"
+// joins ("mlx5_0+mlx5_1"), each port once. Ports that are down are omitted if another port is up. "": all active ports,
+// the fastest first. Errors: those of ChoosePort.
 Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
                                             const std::vector<tcp::LocalAddress>& addresses, std::string_view wishes);
 

@@ -39,7 +39,8 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
   if (made.queue_ == nullptr) return Fail(NotMade(port.Name(), fmt::format("completion queue of {}", entries)));
 
   ibv_qp_init_attr attributes{};
-  // Inline bytes are worth having, and each device allows another number.
+  // Inline bytes save time, and devices allow different numbers of them. So the wish is halved until the device accepts
+  // it.
   for (std::uint32_t wish = options.inline_bytes;; wish /= 2) {
     attributes = {};
     attributes.qp_type = IBV_QPT_RC;
@@ -90,7 +91,7 @@ Status QueuePair::Connect(const PathEnd& peer) {
   receive.path_mtu = static_cast<ibv_mtu>(MtuCode(mtu_bytes_));
   receive.dest_qp_num = peer.queue_pair;
   receive.rq_psn = peer.first_packet;
-  receive.min_rnr_timer = 12;  // 0.64 ms; it is never used, since receives are always posted
+  receive.min_rnr_timer = 12;  // 0.64 ms; never used, because receives are always posted
   receive.ah_attr.port_num = static_cast<std::uint8_t>(port.number);
   receive.ah_attr.dlid = peer.lid;
   receive.ah_attr.sl = options_.service_level;

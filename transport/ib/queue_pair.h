@@ -1,9 +1,9 @@
 // A reliable connection: one queue pair and its completion queue, and the table of its states (InfiniBand Architecture
 // Specification 1, 10.3.1):
 //
-//   Make      RESET -> INIT   receives may be posted, nothing is received yet
-//   Connect   -> RTR -> RTS   to the other end, whose identity came by path messages; then sends may be posted
-//   Break     -> ERR          all posted requests complete with an error; the device touches no memory any more
+//   Make      RESET -> INIT receives may be posted; nothing is received yet
+//   Connect   -> RTR -> RTS to the other end, whose values path messages have carried; then sends may be posted
+//   Break     -> ERR all posted requests complete with an error; the device no longer accesses memory
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -17,10 +17,10 @@
 
 namespace rondo::ib {
 
-// One end of a connection, as the other end must know it.
+// The values of one end of a connection that the other end needs.
 struct PathEnd {
   std::uint32_t queue_pair = 0;
-  std::uint32_t first_packet = 0;  // its sequence number, 24 bits
+  std::uint32_t first_packet = 0;  // the sequence number of the first packet, 24 bits
   std::uint16_t lid = 0;
   std::uint16_t mtu_bytes = 0;
   bool ethernet = false;
@@ -29,11 +29,11 @@ struct PathEnd {
 };
 
 struct QueuePairOptions {
-  std::uint32_t sends = 0;         // the most that may be outstanding
-  std::uint32_t receives = 0;      // as well
+  std::uint32_t sends = 0;         // the most sends that may be outstanding
+  std::uint32_t receives = 0;      // the most receives that may be outstanding
   std::uint32_t pieces = 1;        // the most pieces of memory that one send gathers
-  std::uint32_t inline_bytes = 0;  // as wished; inline_bytes() returns what the device gives
-  // A packet that is not acknowledged is sent again after 4.096 us x 2^timeout_exponent, `retries` times.
+  std::uint32_t inline_bytes = 0;  // the wish; inline_bytes() returns what the device allows
+  // An unacknowledged packet is sent again after 4.096 us x 2^timeout_exponent, `retries` times.
   std::uint8_t timeout_exponent = 16;
   std::uint8_t retries = 6;  // 7 means without limit to some drivers
   std::uint8_t service_level = 0;
@@ -42,24 +42,24 @@ struct QueuePairOptions {
 
 class QueuePair {
  public:
-  // Completions are announced on `channel` with `own`.
+  // Makes a queue pair. Events for its completions are announced on `channel`, with `own` as their context.
   static Result<QueuePair> Make(std::shared_ptr<const Device> device, ibv_comp_channel* channel, void* own,
                                 const QueuePairOptions& options);
-  QueuePair() = default;  // none
+  QueuePair() = default;  // has no queue pair
   QueuePair(QueuePair&&) = default;
   QueuePair& operator=(QueuePair&&) = default;
 
   const PathEnd& end() const { return end_; }
-  // kUnreachable names the end that cannot be reached, and what to check. kProtocol: the other end's values are
-  // invalid.
+  // kUnreachable: the message names the end that cannot be reached, and what to check. kProtocol: the other end's
+  // values are invalid.
   Status Connect(const PathEnd& peer);
-  // False: the device refuses, so nothing will complete; the connection still ends with the queue pair.
+  // False: the device refuses, so nothing will complete; the connection still ends when the queue pair is destroyed.
   bool Break();
 
   ibv_qp* get() const { return pair_.get(); }
   ibv_cq* completions() const { return queue_.get(); }
   std::uint32_t inline_bytes() const { return inline_bytes_; }
-  // The smaller one of both ends. Known when connected.
+  // The smaller MTU of both ends. Valid once connected.
   int mtu_bytes() const { return mtu_bytes_; }
 
  private:

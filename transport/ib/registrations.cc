@@ -67,7 +67,7 @@ const Region* RegistrationsView::Find(Bytes memory) {
   constexpr std::less<> below;  // compares any two addresses
   auto at = std::upper_bound(entries_->begin(), entries_->end(), begin,
                              [&](const std::byte* a, const Registrations::Entry& b) { return below(a, b.begin); });
-  // If no regions overlap, it is the nearest one that begins before.
+  // If no regions overlap, the region is the nearest one that begins before.
   while (at != entries_->begin()) {
     --at;
     if (below(at->reach, end)) return nullptr;

@@ -1,10 +1,11 @@
-// Memory of users that the devices know: which region has given bytes, and the key of each device for it.
+// The registered memory of users: which region contains given bytes, and the region's key for each device.
 //
-//   Registrations       of a transport: the present regions. Any thread.
-//   RegistrationsView   of a lane: finds them. While no region is added or removed, that takes a load and a search.
+//   Registrations       one per transport: the present regions. Any thread may use it.
+//   RegistrationsView   one per lane: finds regions. While no region is added or removed, this takes a load and a
+//                       search.
 //
-// Memory of the host and of devices (transport/device_memory.h) is found by separate functions, since the CPU may read
-// the one but not the other.
+// Memory of the host and of devices (transport/device_memory.h) is found by separate functions, because the CPU may
+// read the host's memory but not a device's.
 #pragma once
 
 #include <atomic>
@@ -21,15 +22,16 @@ namespace rondo::ib {
 struct Region {
   Bytes memory;
   std::vector<std::uint32_t> keys;              // local keys, by the index of the device among the transport's
-  std::vector<std::uint32_t> remote_keys = {};  // keys for a peer's device to write there; empty: it may not
-  bool of_device = false;                       // of a GPU, for example
+  std::vector<std::uint32_t> remote_keys = {};  // keys with which a peer's device may write there; empty: it may not
+  bool of_device = false;                       // memory of a device, such as a GPU
 };
 
 class Registrations {
  public:
-  // From now on it is found. It must neither move nor change until Remove has returned. Regions may overlap.
+  // Makes `region` visible to all views. It must neither move nor change until Remove has returned. Regions may
+  // overlap.
   void Add(const Region& region);
-  // From now on it is not found. REQUIRES: it was added; no lane sends from it.
+  // After it returns, no view finds `region`. REQUIRES: it was added; no lane sends from it.
   void Remove(const Region& region);
 
  private:
@@ -37,21 +39,21 @@ class Registrations {
   struct Entry {
     const std::byte* begin;
     const std::byte* end;
-    const std::byte* reach;  // the furthest end up to this entry
+    const std::byte* reach;  // the highest end of all entries up to this one
     bool of_device;
-    // Null: it was removed when memory had run out. The caller of Remove guarantees that no lane sends from it, so
-    // views on other threads need not learn of it.
+    // Null: the region was removed when memory had run out. The caller of Remove guarantees that no lane sends from it,
+    // so views on other threads need not notice the removal.
     mutable const Region* region;
     const Region* present() const { return std::atomic_ref(region).load(std::memory_order_relaxed); }
   };
-  using Entries = std::vector<Entry>;  // by their begin
+  using Entries = std::vector<Entry>;  // sorted by their begin
 
   static void FillReach(Entries& entries);
   static Entries Without(const Entries& entries, const Region* region);
 
   mutable std::mutex mutex_;             // guards the fields below
-  std::shared_ptr<const Entries> now_;   // null: none
-  std::atomic<std::uint64_t> count_{0};  // the number of changes. Its store publishes a new `now_` to views
+  std::shared_ptr<const Entries> now_;   // null: there are no regions
+  std::atomic<std::uint64_t> count_{0};  // the number of changes; its store publishes a new `now_` to views
 };
 
 // Thread rule: one thread at a time.
@@ -59,15 +61,16 @@ class RegistrationsView {
  public:
   explicit RegistrationsView(std::shared_ptr<const Registrations> all) : all_(std::move(all)) {}
 
-  // For the host's memory: a region that has all of `memory`; null: none does. The pointer is valid until its owner
-  // removes the region.
+  // For the host's memory: a region that contains all of `memory`; null: there is none. The pointer is valid until its
+  // owner removes the region.
   const Region* Find(Bytes memory);
 
-  // For memory of devices: whether any is registered; cheap.
+  // Whether any memory of devices is registered; cheap.
   bool any_of_device();
-  // Whether a byte of `memory` is in such a region.
+  // Whether any byte of `memory` is in a region of a device.
   bool IsOfDevice(Bytes memory);
-  // The region that has the first byte of `memory`, and how many bytes from there on; null: none does.
+  // The device region that contains the first byte of `memory`, and how many of its bytes that region contains; null:
+  // there is no such region.
   struct Front {
     const Region* region = nullptr;
     std::size_t bytes = 0;
@@ -76,12 +79,13 @@ class RegistrationsView {
 
  private:
   void Refresh();
-  // Of the regions that begin below and end above, the one that begins last; null: none. REQUIRES: there are regions.
+  // Among the device regions that begin below `begin_below` and end above `end_above`: the region that begins last;
+  // null: there is none. REQUIRES: there are regions.
   const Region* LastOfDevice(const std::byte* begin_below, const std::byte* end_above) const;
 
   std::shared_ptr<const Registrations> all_;
   std::shared_ptr<const Registrations::Entries> entries_;
-  std::uint64_t count_ = 0;  // of changes, when all_ was taken
+  std::uint64_t count_ = 0;  // the number of changes when all_ was last read
   bool any_of_device_ = false;
 };
 

@@ -22,25 +22,26 @@ namespace {
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
 constexpr std::uint32_t kReceives = kNotices + kMostAdvertised + 9 + kRepost;
-// Every so many requests one asks for a completion; fewer completions cost less.
+// One of this many requests asks for a completion; fewer completions cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
-// Bytes of one work request: a message of 64 KiB with its header. With longer ones the other side would learn of bytes
-// later.
+// Bytes of one work request: a message of 64 KiB with its header. With longer requests the other side would notice
+// bytes later.
 constexpr std::size_t kMostBytes = 68 * 1024;
-// With soft-RoCE every packet costs as much as a page of data, also one for a header alone. So four messages of 64 KiB
-// share a request.
+// With soft-RoCE every packet costs as much as a page of data, even if it carries only a header. So four messages of 64
+// KiB share a request.
 constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
-// Copied bytes are posted after this many, so that the other side works while this one still copies.
+// After this many copied bytes they are posted, so that the other side works while this side still copies.
 constexpr std::size_t kMostCopied = 64 * 1024;
-// Bytes of one request into an advertised buffer. The other side copies nothing there, so fewer notices wake it.
+// Bytes of one request into an advertised buffer. The other side copies nothing there, so fewer and larger notices are
+// better.
 constexpr std::size_t kMostDirectBytes = 256 * 1024;
 constexpr int kCountBits = 29;
 constexpr std::uint64_t kMostRingBytes = 1u << 30;
 constexpr int kMostNotices = 1 << 16;
-// How long written bytes may take to be acknowledged when the stream ends.
+// How long to wait until written bytes are acknowledged when the stream ends.
 constexpr int kLingerMs = 100;
-// How long a device may take to return the receives of a broken queue pair: far longer than any device does.
+// How long to wait until a device returns the receives of a broken queue pair: far longer than any device takes.
 constexpr int kDrainMs = 1000;
 
 struct Credit {
@@ -49,7 +50,7 @@ struct Credit {
   std::uint64_t grants;
 };
 
-// Behind the ring: the credit, then grants by their number.
+// Memory after the ring: the credit, then the grants by number.
 constexpr std::size_t kGrantsAt = kLineBytes;
 constexpr std::size_t kBehindBytes = kGrantsAt + kMostAdvertised * sizeof(Grant);
 static_assert(sizeof(Credit) <= kGrantsAt);
@@ -126,7 +127,7 @@ void Stream::Abandon() {
   carrier_ = nullptr;
 }
 
-// Completions of bytes that arrived before the queue pair broke come before the first receive that is returned unused.
+// Completions of bytes that arrived before the queue pair broke precede the first receive that is returned unused.
 void Stream::Drain() {
   FailWith(ErrorCode::kClosed, "it was given up", false, false);  // later completions are ignored
   const bool breaks = link_->pair.Break();
@@ -142,7 +143,7 @@ void Stream::Drop() {
     link_->pair.Break();
     // Destroying the completion queue waits for that acknowledgement.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
-    link_.reset();  // waits for the device, which writes into no advertised buffer afterwards
+    link_.reset();  // waits for the device, which then no longer writes into advertised buffers
     advertised_.Disconnect();
   }
   failure_.reset();
@@ -173,7 +174,7 @@ void Stream::CarryBy(Lane& lane) {
   PumpCarrier();
 }
 
-// The lane has its own flow control: bytes that it has taken leave room here.
+// The carrier lane has its own flow control, so bytes that it has released free room here.
 void Stream::PumpCarrier() {
   while (posted_ < accepted_) {
     Pieces pieces;
@@ -184,13 +185,14 @@ void Stream::PumpCarrier() {
     if (taken == 0) break;
     posted_ += taken;
   }
-  // A lane may send without a copy and release later. Bytes that it had before the stream count as the stream's.
+  // A lane may send without a copy and release later. Bytes that the lane took before the stream's are counted as the
+  // stream's, which is the safe direction.
   const std::uint64_t free = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
   peer_consumed_ = std::max(peer_consumed_, free);
   GiveBack(free);
 }
 
-// The bytes of a socket outlive it, those of a queue pair do not.
+// A closed socket still sends its bytes, but a destroyed queue pair does not, so this waits.
 void Stream::Linger() {
   if (link_->requests_done == link_->requests && posted_ == accepted_) return;
   Pump();
@@ -259,7 +261,7 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   return done;
 }
 
-// Takes as many of the first bytes as there is room for.
+// Takes as many bytes from the front as there is room for.
 std::size_t Stream::TakeOfDevice(Bytes bytes) {
   std::size_t lent = 0;
   while (lent < bytes.size()) {
@@ -290,7 +292,7 @@ void Stream::GiveBack(std::uint64_t until) {
   if (sends_.GiveBack(until)) given_back_ = true;
 }
 
-// Fills as many pieces as there is room for, and returns how many.
+// Fills as many pieces as fit, and returns their number.
 std::size_t Stream::Gather(std::uint64_t from, std::uint64_t until, Pieces& pieces) const {
   std::size_t count = 0;
   for (; from < until && count < pieces.size(); ++count) {
@@ -353,7 +355,8 @@ bool Stream::GiveCredit() {
       link_->notices_posted - link_->notices_credited < kNotices / 2 &&
       link_->grants_read - link_->grants_credited < kMostAdvertised / 2)
     return false;
-  // The last credit may still be read from here. Its numbers only grow, so an old and a new one are both right.
+  // The device may still read the last credit from here. Its numbers only grow, so both an old and a new number are
+  // correct.
   auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
   std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
@@ -370,7 +373,7 @@ bool Stream::GiveCredit() {
   return true;
 }
 
-// Sends as many as are in one piece in the ring of places.
+// Sends as many grants as are contiguous in the ring of slots.
 bool Stream::SendGrants() {
   if (advertised_.empty()) return false;
   const std::uint64_t place = link_->grants_sent % kMostAdvertised;
@@ -405,12 +408,13 @@ bool Stream::PostEnd() {
 }
 
 bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled) {
-  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one place is left for the wait at the end
+  if (link_->requests - link_->requests_done >= kSends - 1)
+    return false;  // one entry stays free for the wait at the end
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;
   if (signaled || request.wr_id - link_->requests_signaled >= kSignalEvery) request.send_flags |= IBV_SEND_SIGNALED;
-  // From the ring alone, since the CPU reads inline bytes.
+  // Only bytes from the ring may be inline, because the CPU reads inline bytes.
   if (request.num_sge == 1 && request.sg_list->length <= link_->pair.inline_bytes() &&
       request.sg_list->lkey == link_->out->lkey)
     request.send_flags |= IBV_SEND_INLINE;
@@ -440,7 +444,7 @@ Arrived Stream::Peek(std::size_t want) {
   return {first, ArrivedAt(consumed_ + first.size())};
 }
 
-// Returns as many as are in one piece.
+// Returns the arrived bytes from `offset` on that are contiguous in memory.
 Bytes Stream::ArrivedAt(std::uint64_t offset) const {
   if (offset == arrived_) return {};
   const AdvertisedBuffers::Run run = advertised_.At(offset, arrived_);
@@ -456,8 +460,8 @@ void Stream::Consume(std::size_t bytes) {
   Pump();
 }
 
-// Grants are sent together with the next request, at the latest before the owner sleeps, since several buffers come in
-// a row.
+// Grants are not sent at once, because several calls of Expect usually follow each other. They are sent with the next
+// request, at the latest before the owner sleeps.
 bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
   if (destination.empty()) return true;
   if (!moves() || advertised_.full()) return false;
@@ -559,7 +563,7 @@ void Stream::Count() {
 
 void Stream::Look() {
   if (carrier_ != nullptr) {
-    // At most two pieces, as the ring may wrap.
+    // At most two pieces, because the ring may wrap.
     for (int part = 0; part < 2; ++part) {
       const auto at = static_cast<std::size_t>(arrived_ % ring_bytes_);
       const auto room = static_cast<std::size_t>(consumed_ + ring_bytes_ - arrived_);
@@ -577,7 +581,7 @@ bool Stream::Arm() {
   news_ = false;
   if (moves() && !link_->event_wanted) link_->event_wanted = ibv_req_notify_cq(link_->pair.completions(), 0) == 0;
   Look();
-  // Reports once what came while the owner did other work.
+  // Reports once if bytes arrived while the owner did other work.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
   const bool had_no_place = std::exchange(sends_full_, false) && !sends_.full();

@@ -1,5 +1,5 @@
 // libibverbs, loaded at run time: a machine without it runs everything except transport/ib. Functions that
-// <infiniband/verbs.h> defines inline (posting, polling) go through an opened device and need nothing from here.
+// <infiniband/verbs.h> defines inline (posting, polling) use an opened device and need no function from here.
 //
 // Thread rule: any thread, once loaded.
 #pragma once
@@ -44,19 +44,19 @@ struct VerbsLibrary {
   int (*destroy_qp)(ibv_qp* pair) = nullptr;
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
 
-  // Whether the devices still know the right pages of registered memory after a fork: if the kernel copies such pages
-  // for the child at once (5.12 and newer), or the user has asked libibverbs to take care of it.
+  // Whether the devices still use the right pages of registered memory after a fork: the kernel copies such pages for
+  // the child at once (5.12 and newer), or the user has enabled libibverbs' fork support.
   bool forks_safely() const { return is_fork_initialized != nullptr && is_fork_initialized() != IBV_FORK_DISABLED; }
 
-  // Returns errno, or 0. Newer providers fill all attributes, older ones those that the library knows.
+  // Returns errno, or 0. Newer providers fill all attributes, older ones only those of their version.
   int QueryPort(ibv_context* context, std::uint8_t port, ibv_port_attr& attributes) const;
 
   int (*query_port)(ibv_context* context, std::uint8_t port, void* attributes) = nullptr;  // used by QueryPort
   ibv_fork_status (*is_fork_initialized)() = nullptr;  // used by forks_safely; null: the library is too old
 };
 
-// `name`: "" is libibverbs.so.1. kUnsupported says why it could not be loaded, or which function it lacks. It stays
-// loaded.
+// `name`: "" means libibverbs.so.1. kUnsupported: the message says why the library could not be loaded, or which
+// function it lacks. A loaded library stays loaded.
 Result<VerbsLibrary> LoadVerbs(const std::string& name = "");
 
 }  // namespace rondo::ib

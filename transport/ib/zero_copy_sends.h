@@ -1,5 +1,5 @@
-// The zero-copy sends of a stream: ranges of its bytes that are sent from the user's memory, and are needed there until
-// they need not be sent again. All other bytes were copied.
+// The zero-copy sends of a stream: ranges of bytes that are sent from the user's memory, which must stay until the
+// bytes can no longer need to be sent again. All other bytes were copied.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -14,41 +14,43 @@
 
 namespace rondo::ib {
 
-// Fewer bytes are copied, which takes a microsecond or two, as long as one more completion and the wait for it.
+// Smaller pieces are copied: that takes a microsecond or two, as much as one more completion and the wait for it.
 inline constexpr std::size_t kLeastZeroCopyBytes = 16 * 1024;
 
 class ZeroCopySends {
  public:
-  // As many as fit into a ring of 1 MiB.
+  // As many sends of kLeastZeroCopyBytes as fit into a ring of 1 MiB.
   static constexpr std::size_t kMost = 64;
 
   bool full() const { return count_ == kMost; }
-  // `memory` has the stream's bytes from offset `begin` on. REQUIRES: not full; `memory` is not empty; `begin` is
-  // behind all earlier sends.
+  // Adds a send: `memory` has the stream's bytes from offset `begin` on. REQUIRES: not full; `memory` is not empty;
+  // `begin` is not below the end of earlier sends.
   void Add(std::uint64_t begin, Bytes memory, const Region& region);
 
-  // Bytes of the stream that are in one piece.
+  // Bytes of the stream that are contiguous in memory.
   struct Run {
-    Bytes memory;                    // the user's memory; empty: they were copied
-    const Region* region = nullptr;  // of `memory`
-    std::uint64_t end = 0;           // in the stream
+    Bytes memory;                    // the user's memory; empty: the bytes were copied
+    const Region* region = nullptr;  // the region of `memory`
+    std::uint64_t end = 0;           // stream offset
     bool is_end = false;             // the run ends with a zero-copy send
   };
-  // The run from offset `from` on, at most up to `until`. REQUIRES: from < until; no memory there was given back.
+  // Returns the run that begins at offset `from` and ends at `until` at the latest. REQUIRES: from < until; no memory
+  // of these bytes was given back.
   Run At(std::uint64_t from, std::uint64_t until) const;
 
-  // Bytes below that offset need not be sent again. True: some memory was given back.
+  // Gives back the memory of sends whose bytes are all below `until`, because these need not be sent again. True: some
+  // memory was given back.
   bool GiveBack(std::uint64_t until);
-  // Whether some memory is a device's.
+  // Whether some send is from memory of a device.
   bool any_of_device() const;
   // Gives all memory back.
   void Clear() { count_ = 0; }
 
-  // No byte below that offset needs the user's memory. `accepted`: the end of the stream.
+  // Returns the offset below which no byte needs the user's memory. `accepted`: the end of the stream.
   std::uint64_t released(std::uint64_t accepted) const {
     return count_ == 0 ? accepted : std::max(given_back_, sends_[first_].begin);
   }
-  // The offset behind the last byte whose memory was given back. The stream before it cannot be sent again as a whole.
+  // The offset after the last byte whose memory was given back. Bytes below it may be impossible to send again.
   std::uint64_t given_back() const { return given_back_; }
 
  private:

@@ -13,13 +13,13 @@ namespace rondo::shm {
 
 struct ShmAddress {
   std::string host_id;   // equal on two processes only if they share kernel and network; "": unknown, and equal to none
-  std::string instance;  // new in every process
-  std::string base;      // of the base transport, opaque
+  std::string instance;  // different in every process
+  std::string base;      // the address of the base transport, opaque
   friend bool operator==(const ShmAddress&, const ShmAddress&) = default;
 };
 
 std::string Encode(const ShmAddress& address);
-// kInvalidArgument says what is wrong.
+// kInvalidArgument: the message says what is wrong.
 Result<ShmAddress> DecodeShmAddress(std::string_view text);
 bool SameHost(const ShmAddress& a, const ShmAddress& b);
 

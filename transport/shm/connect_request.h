@@ -1,4 +1,4 @@
-// What a process leaves at the abstract socket of another process's endpoint: a message, and descriptors with it.
+// What a process sends to the abstract socket of another process's endpoint: a message together with descriptors.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kConnectMagic = 0x6c6c61632d6d6873;
 
 enum class ConnectKind : std::uint32_t { kLane = 1, kSharedSegment = 2, kRegion = 3 };
 
-// The bytes go as they are in memory: both ends are one version of Rondo on one machine, which the rendezvous has
+// The bytes are sent as they are in memory: both ends run one version of Rondo on one machine, which the rendezvous has
 // checked.
 struct ConnectMessage {
   std::uint64_t magic = kConnectMagic;
@@ -28,8 +28,8 @@ struct ConnectMessage {
 struct ConnectRequest {
   ConnectMessage message;
   Fd connection;
-  Fd signal;   // the event descriptor of the sender's endpoint; not with a region
-  Fd segment;  // of a lane or region
+  Fd signal;   // the event descriptor of the sender's endpoint; empty for a region
+  Fd segment;  // the memory of a lane or region
 };
 
 }  // namespace rondo::shm

@@ -18,7 +18,7 @@
 namespace rondo::shm {
 namespace {
 
-// Messages that no lane has asked for: more than peers that keep to the protocol ever leave.
+// The most messages that no lane has requested. Peers that follow the protocol never leave so many.
 constexpr std::size_t kMaxRequests = 1024;
 
 bool DrawNonce(Nonce& nonce) { return getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()); }
@@ -119,7 +119,7 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
   return &*segment_;
 }
 
-// A connection without a message is kept and looked at again, for its message may be about to come.
+// A connection without a message is kept and checked again, because its message may arrive later.
 void ShmEndpoint::TakeRequests() {
   while (Fd connection = listener_ ? AcceptNext(listener_.get()) : Fd())
     if (HasTrustedUid(connection.get()) && silent_.size() < kMaxRequests) silent_.push_back(std::move(connection));
@@ -146,8 +146,8 @@ void ShmEndpoint::Poll(TimePoint now) {
   segment_state_ = segment_->state();
 }
 
-// No wake-up of a ring is lost (transport/doorbell.h): a doorbell that is rung after Arm makes the poll set readable,
-// and for one that was rung before, Arm returns true.
+// No wake-up of a ring is lost (transport/doorbell.h): if the doorbell is rung after Arm, the poll set becomes
+// readable; if it was rung before, Arm returns true.
 bool ShmEndpoint::Arm() {
   const bool news = UpgradedEndpoint::Arm();
   return (segment_ && segment_->Arm()) || news;

@@ -1,7 +1,7 @@
-// The endpoint of shared memory: an endpoint of the base transport, whose lanes to ranks of this host get rings beside
-// them (transport/upgrade/endpoint.h).
+// The endpoint of shared memory: an endpoint of the base transport, whose lanes to ranks of this host are upgraded to
+// rings (transport/upgrade/endpoint.h).
 //
-// Thread rule: as transport.h says.
+// Thread rule: see transport/transport.h.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@
 namespace rondo::shm {
 
 struct EndpointSetUp {
-  EndpointConfig config;          // its addresses are those of this transport
+  EndpointConfig config;          // its addresses are those of the shared-memory transport
   std::vector<ShmAddress> peers;  // by rank
   std::vector<bool> here;         // by rank: whether it is another rank of this host
   std::size_t ring_bytes = 0;
@@ -54,16 +54,16 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   void Step(std::string_view step) const;
 
   const EndpointSetUp set_up_;
-  const Fd listener_;  // none if the system forbids it
+  const Fd listener_;  // empty if the system forbids such sockets
   const Fd signal_;
   std::optional<ShmSharedSegment> segment_;
-  std::vector<Fd> silent_;                // connections whose message has not come yet
-  std::vector<ConnectRequest> requests_;  // messages that no lane has asked for yet
+  std::vector<Fd> silent_;                // connections whose message has not arrived yet
+  std::vector<ConnectRequest> requests_;  // messages that no lane has requested yet
 
   // Guarded by mutex().
   std::map<Rank, std::string> described_;
   SharedSegmentState segment_state_ =
-      SharedSegmentState::kNone;  // of segment_ when it was last polled; once this is final, segment_ is constant
+      SharedSegmentState::kNone;  // the state of segment_ at its last Poll; once final, segment_ is constant
   bool has_segment_ = false;
 };
 

@@ -26,7 +26,8 @@ Address AddressOf(std::string_view name) {
   Address address;
   address.raw.sun_family = AF_UNIX;
   RONDO_CHECK(name.size() < sizeof address.raw.sun_path, "an abstract name of {} bytes", name.size());
-  std::memcpy(address.raw.sun_path + 1, name.data(), name.size());  // the first byte stays 0: abstract
+  std::memcpy(address.raw.sun_path + 1, name.data(),
+              name.size());  // the first byte stays 0, which makes the name abstract
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }
@@ -100,7 +101,7 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
   packet.msg_control = space.data();
   packet.msg_controllen = CMSG_SPACE(most_descriptors * sizeof(int));
   Received received;
-  received.descriptors.reserve(most_descriptors);  // before receiving: each descriptor needs an owner at once
+  received.descriptors.reserve(most_descriptors);  // before receiving, because each descriptor needs an owner at once
   ssize_t got;
   do got = recvmsg(fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
@@ -114,7 +115,7 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
       received.descriptors.emplace_back(descriptor);
     }
   }
-  // The system drops descriptors that this process has no room for, and says so only by this flag.
+  // If this process has no room for descriptors, the system drops them and reports that only by this flag.
   if (got == static_cast<ssize_t>(message.size()) && (packet.msg_flags & MSG_CTRUNC) != 0 &&
       received.descriptors.size() < most_descriptors) {
     rlimit limit{};

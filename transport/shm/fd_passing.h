@@ -1,8 +1,8 @@
-// How processes of one host pass each other descriptors: an abstract Unix socket per endpoint.
+// How processes of one host pass descriptors to each other: over an abstract Unix socket per endpoint.
 //
 // An abstract name belongs to the network namespace and ends with its socket: no file is left behind, and a process
 // that can connect shares that namespace. Connecting never waits: it succeeds at once, or the listener's queue is full
-// and it must be tried again.
+// and the caller must try again.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -18,24 +18,25 @@
 
 namespace rondo::shm {
 
-// Listens, without blocking, at an abstract name. kAddressInUse: another socket has the name.
+// Makes a non-blocking socket that listens at an abstract name. kAddressInUse: another socket has the name.
 Result<Fd> ListenAt(std::string_view name, int backlog);
-// An empty Fd: the listener's queue is full, try again. kUnreachable: no socket listens there.
+// Connects to an abstract name. An empty Fd: the listener's queue is full, try again. kUnreachable: no socket listens
+// there.
 Result<Fd> ConnectTo(std::string_view name);
-// The next connection; empty: there is none.
+// Accepts the next connection; empty: there is none.
 Fd AcceptNext(int listener);
 // Whether the process at the other end runs as this user or as root. Any process may connect to an abstract name.
 bool HasTrustedUid(int fd);
 
-// Sends one message with descriptors, whole or not at all. kResource: it does not fit.
+// Sends one message with descriptors, completely or not at all. kResource: the socket has no room for it.
 Status SendWith(int fd, Bytes message, const std::vector<int>& descriptors);
 
 struct Received {
-  bool came = false;  // false: nothing yet
+  bool came = false;  // false: nothing has arrived yet
   std::vector<Fd> descriptors;
 };
-// Reads exactly message.size() bytes, sent by one SendWith. kProtocol: another message came, or the end. kResource:
-// this process cannot take all the descriptors that came with it.
+// Receives one message of exactly message.size() bytes, sent by one SendWith. kProtocol: another message arrived, or
+// the end of the stream. kResource: this process cannot take all descriptors of the message.
 Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_descriptors);
 
 }  // namespace rondo::shm

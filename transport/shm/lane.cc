@@ -35,7 +35,7 @@ void ShmLane::Agree() {
     if (theirs->magic != Verdict::kMagic)
       return FailWith(ErrorCode::kProtocol, "something else came where shared memory was to be agreed on");
     if (is_initiator()) {
-      // The other end may use shared memory by now, and would never learn that this end does not.
+      // The other end may use shared memory already and cannot be informed that this end does not, so the lane fails.
       if (const Status taken = TakeAnswer(*theirs); !taken)
         return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
@@ -57,7 +57,7 @@ bool ShmLane::RequestPeer() {
   return true;
 }
 
-// Success without a connection: the peer's queue is full, so the lane tries again.
+// Success without a connection means that the peer's queue is full; then the lane tries again.
 Status ShmLane::LeaveRequest() {
   if (!segment_) {
     if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
@@ -136,7 +136,7 @@ void ShmLane::AdoptBase() {
     return;
   }
   if (base == LaneState::kFailed) {
-    // Bytes that arrived before may still be read; a lane that has no path yet has none.
+    // The arrived bytes of a shared lane may still be read. A lane without a path has no arrived bytes.
     state_ = LaneState::kFailed;
     return;
   }
@@ -147,7 +147,7 @@ void ShmLane::AdoptBase() {
   LookForEnd();
 }
 
-// The peer wrote its last byte before its end of the base lane.
+// The peer wrote its last byte into the ring before it ended the base lane.
 void ShmLane::LookForEnd() {
   if (base_over_ && state_ == LaneState::kOpen && consumer_->Arrived(1) == 0) state_ = LaneState::kEnded;
 }
@@ -202,7 +202,7 @@ std::uint64_t ShmLane::accepted() const {
 
 std::uint64_t ShmLane::released() const {
   if (phase_ == Phase::kPlain) return PlainReleased();
-  return accepted();  // copied
+  return accepted();  // the ring has a copy
 }
 
 // ---- receiving ----
@@ -211,8 +211,8 @@ Arrived ShmLane::Peek(std::size_t want) {
   if (revoked_) return {};
   if (phase_ == Phase::kPlain) return base_.Peek(want);
   if (phase_ != Phase::kShared) return {};
-  // No more than the owner works off in one go: bytes that are consumed early make room for the other side early. But
-  // bytes that Peek has returned once are returned until they are consumed.
+  // Returns no more than the owner processes in one step: bytes that are consumed early make room for the other side
+  // early. But bytes that Peek has returned once are returned until they are consumed.
   shown_ = std::min(consumer_->Arrived(want), std::max({want, kPublishBytes, shown_}));
   if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
   const Bytes first = consumer_->Front(shown_);
@@ -262,7 +262,7 @@ std::uint64_t ShmLane::consumed() const {
 
 bool ShmLane::Arm() {
   if (revoked_ || state_ == LaneState::kFailed) return false;
-  if (phase_ == Phase::kRequesting) return true;  // no event comes when there is room in the peer's queue
+  if (phase_ == Phase::kRequesting) return true;  // no event reports room in the peer's queue
   if (phase_ != Phase::kShared) return false;     // the base lane wakes the owner
   return own_bell_->Arm() || consumer_->HasNews() || (write_short_ && producer_->HasNews());
 }

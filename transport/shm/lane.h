@@ -1,18 +1,20 @@
-// A lane between two processes of one host: two rings in a segment, beside a lane of the base transport
+// A lane between two processes of one host: two rings in a segment, and a lane of the base transport
 // (transport/upgrade/lane.h).
 //
-// How it is made. The base lane comes first, as between any two ranks. Over it the two ends agree, with one message of
-// kLineBytes each way, whether they share memory:
-//   1. The higher rank, the initiator, makes a segment, connects to the other endpoint's abstract socket and leaves
-//      there the descriptors of the segment and of its own event descriptor, and its nonce. Then it sends over the base
-//      lane: shm, and the nonce.
-//   2. The other takes these, maps the segment and finds the same nonce in it: so it is one memory, and one network
-//      namespace. It writes its own nonce there, passes its event descriptor back and sends: shm, and its nonce.
+// How a lane is made: the base lane is made first, as between any two ranks. Over the base lane the two ends agree,
+// with one message of kLineBytes each way, whether they share memory:
+//   1. The higher rank, the initiator, makes a segment, connects to the other endpoint's abstract socket and sends
+//   there its nonce with two descriptors: the segment and its own event descriptor. Then it sends kShared and the nonce
+//   over the base lane.
+//   2. The other end receives these, maps the segment and finds the same nonce in it. So both ends share that memory
+//   and a network namespace. The other end writes its own nonce into the segment, passes its event descriptor back and
+//   sends kShared and its nonce.
 //   3. The initiator finds that nonce in its segment.
-// If a step fails, either end sends "plain" instead, and the base lane carries the bytes; the reason is kept for
-// Describe. Each end writes and passes descriptors before it sends, so an end only ever waits for the base lane.
+// If a step fails, either end sends kPlain instead, and the base lane carries the bytes; the reason is kept for
+// Describe. Each end writes its nonce and passes descriptors before it sends its message, so an end only waits for the
+// base lane.
 //
-// Afterwards the base lane carries nothing.
+// After that agreement a shared lane sends nothing over its base lane.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -33,7 +35,8 @@
 
 namespace rondo::shm {
 
-// What one end sends over the base lane, in front of the stream. It is a whole line, so that the stream stays aligned.
+// The message of one end over the base lane, before the stream. It fills a whole cache line, so that the stream stays
+// aligned.
 struct Verdict {
   enum class Kind : std::uint8_t { kShared = 1, kPlain = 2 };
   static constexpr std::uint64_t kMagic = 0x746369647265762d;
@@ -46,13 +49,13 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) == kLineBytes);
 
-// What a lane needs of its endpoint.
+// What a lane gets from its endpoint.
 struct LaneContext {
   std::size_t ring_bytes = 0;
-  int signal = -1;          // this endpoint's event descriptor, to be passed to the peer
+  int signal = -1;          // this endpoint's event descriptor, which is passed to the peer
   std::string peer_socket;  // the abstract name of the peer's endpoint
   std::function<std::optional<ConnectRequest>(const ConnectMessage&)>
-      find_request;  // what the peer left with that message; empty: nothing yet
+      find_request;  // the peer's request with that message; empty: not arrived yet
   std::function<bool(Nonce&)> draw_nonce;
   std::function<void(std::string_view)> step;
 };
@@ -80,15 +83,16 @@ class ShmLane final : public UpgradedLane {
   void Disarm();
   void ShutDown() { may_send_ = false; }
   bool is_plain() const { return phase_ == Phase::kPlain; }
-  // "shm (256 KiB each way)", or why not.
+  // "shm (256 KiB each way)", or why the lane does not use shared memory.
   std::string Describe() const;
 
  private:
-  // The initiator goes through kRequesting, kSending and kAwaiting; the other end through kAwaiting and kSending.
+  // The phases of the initiator are kRequesting, kSending and kAwaiting; those of the other end are kAwaiting and
+  // kSending.
   enum class Phase : std::uint8_t { kBase, kRequesting, kSending, kAwaiting, kShared, kPlain };
 
   void Agree();
-  // False: not yet.
+  // False: the request could not be sent yet.
   bool RequestPeer();
   // The steps of the agreement; an error says why the ends cannot share memory.
   Status LeaveRequest();
@@ -104,16 +108,16 @@ class ShmLane final : public UpgradedLane {
   Phase phase_ = Phase::kBase;
   std::string why_plain_;
   bool base_over_ = false;    // the base lane has ended or failed
-  bool write_short_ = false;  // the last Write took less than it was given
-  std::size_t shown_ = 0;     // by Peek, and not consumed yet
+  bool write_short_ = false;  // the last Write took only a part of its bytes
+  std::size_t shown_ = 0;     // bytes that Peek has returned and that are not consumed yet
 
-  // While the path is agreed on.
+  // Used while the ends agree on the path.
   MessageSender<Verdict> out_;
   MessageReader<Verdict> in_;
   Nonce nonce_{};
   Fd connection_;
 
-  // Of a shared path.
+  // Used by a shared path.
   std::optional<Segment> segment_;
   std::optional<RingProducer<Counter>> producer_;
   std::optional<RingConsumer<Counter>> consumer_;

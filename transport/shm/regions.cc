@@ -20,7 +20,7 @@ struct Head {
   std::uint64_t magic;
   std::uint32_t id;
   std::atomic<std::uint32_t> freed;
-  std::uint64_t begin;  // the address in the owner's process of the memory behind this page
+  std::uint64_t begin;  // the address, in the owner's process, of the memory after this page
 };
 static_assert(sizeof(Head) <= kRegionHeadBytes);
 
@@ -30,7 +30,8 @@ class Regions::Allocated final : public Memory {
  public:
   Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
   ~Allocated() override {
-    if (getpid() != owner_pid_) return;  // in a forked child the memory is the parent's, whose peers may still read it
+    if (getpid() != owner_pid_)
+      return;  // in a forked child: the parent owns the memory, and its peers may still read it
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }
@@ -80,7 +81,7 @@ bool Regions::Has(std::uint32_t region) const {
 }
 
 bool Regions::Show(std::uint32_t region, const std::function<bool(int fd)>& send) const {
-  const std::lock_guard lock(mutex_);  // so that the region is not freed meanwhile
+  const std::lock_guard lock(mutex_);  // so that the region is not freed during `send`
   for (const auto& [begin, one] : by_begin_)
     if (one.id == region) return send(one.fd);
   return false;
@@ -118,7 +119,7 @@ const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
   auto found = mapped_.find({rank, region});
   if (found == mapped_.end()) {
     auto request = context_.find_request(rank, region);
-    if (!request) return nullptr;  // it may still come
+    if (!request) return nullptr;  // it may still arrive
     auto memory =
         SharedMemory::Map(std::move(request->segment), kRegionHeadBytes, kRegionHeadBytes + kMostBytes, Access::kRead);
     const auto* const head = memory ? reinterpret_cast<const Head*>(memory->bytes().data()) : nullptr;

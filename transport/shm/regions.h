@@ -1,12 +1,13 @@
 // Memory from Transport::Allocate that ranks of one host map into each other's processes.
 //
-//   Regions          of a process: the memory that it has allocated. Any thread.
-//   RegionExchange   of an endpoint: which of these were passed to its peers, and which of theirs are mapped here.
+//   Regions          one per process: the memory that it has allocated. Any thread may use it.
+//   RegionExchange   one per endpoint: which regions were passed to its peers, and which of the peers' regions are
+//                    mapped here.
 //
-// A region begins with a page of ours that names its owner and says whether the owner still has it; the user's memory
-// follows. The owner leaves the descriptor at a peer's abstract socket (fd_passing.h) before it names the region to
-// that peer in a slot of the shared segment. The peer maps the region for reading, once. When the owner has freed it,
-// the peer unmaps it as it next calls LetGoOfFreed.
+// A region begins with a head page, which names its owner and says whether the owner has freed it; the user's memory
+// follows. The owner sends the descriptor to a peer's abstract socket (fd_passing.h) before it names the region to that
+// peer in a slot of the shared segment. The peer maps the region once, for reading. After the owner has freed the
+// region, the peer's next LetGoOfFreed unmaps it.
 #pragma once
 
 #include <atomic>
@@ -78,8 +79,8 @@ class RegionExchange {
   const SharedMemory* MapOf(Rank rank, std::uint32_t region);
 
   const Context context_;
-  std::map<std::uint32_t, Rank> shown_;  // by region: it was passed to all ranks below this one
-  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // without bytes: it could not be mapped
+  std::map<std::uint32_t, Rank> shown_;  // by region: it was passed to all ranks below this rank number
+  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // an entry without bytes: it could not be mapped
 };
 
 }  // namespace rondo::shm

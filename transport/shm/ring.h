@@ -1,25 +1,26 @@
-// One direction of a shared-memory lane: a ring of bytes with one producer and one consumer, each one thread at a time,
-// in two processes that share the memory.
+// One direction of a shared-memory lane: a ring of bytes with one producer and one consumer, in two processes that
+// share the memory. Each of the two is one thread at a time.
 //
-// The byte at stream offset o lies at ring[o % capacity]. Two counters, each alone in its cache line:
+// The byte at stream offset o is stored at ring[o % capacity]. Two counters, each alone in its cache line:
 //   written    stored by the producer: the bytes below it are in the ring
-//   consumed   stored by the consumer: the bytes below it will not be looked at again
+//   consumed   stored by the consumer: the bytes below it will not be read again
 // written - consumed <= capacity always.
 //
 // Why that is enough, on any machine:
 //   - The consumer reads ring bytes below a `written` that it loaded with acquire; the producer stored it with release
-//     (or stronger) after writing them. So it sees them.
+//     (or stronger) after writing them. So the consumer sees these bytes.
 //   - The producer overwrites ring bytes only below `consumed + capacity`, with a `consumed` loaded with acquire; the
-//     consumer stored it with release (or stronger) after its last look at what lay there. So no look comes later.
-//   - Counters only grow and each has one writer, so a stale value is merely cautious.
+//     consumer stored it with release (or stronger) after it last read those bytes. So no later read sees overwritten
+//     bytes.
+//   - Counters only grow and each has one writer, so a stale value only delays, and is never wrong.
 // Both stores are sequentially consistent, not only release. The argument about a sleeping owner needs that
-// (transport/doorbell.h): the publisher looks at the doorbell afterwards.
+// (transport/doorbell.h): the publisher loads the doorbell's state afterwards.
 //
-// Each side remembers the other side's counter and loads it again only if the remembered value is not enough: in a
-// stream that keeps up, the producer loads `consumed` once a ring.
+// Each side remembers the other side's counter and loads it again only if the remembered value is not enough: if the
+// consumer keeps up, the producer loads `consumed` once per `capacity` bytes.
 //
-// The peer may be wrong, or may be killed while it writes. After a counter beyond its bounds Sound() is false, and no
-// byte outside of the ring is ever touched.
+// The peer may have a bug, or may be killed while it writes. After a counter outside its bounds Sound() is false, and
+// no byte outside of the ring is ever accessed.
 //
 // The atomic is a parameter, so that ring_test.cc can take this code through the orders of its steps.
 #pragma once
@@ -54,15 +55,15 @@ class RingProducer {
   std::uint64_t accepted() const { return accepted_; }
   bool Sound() const { return sound_; }
 
-  // The bytes that there is room for. Loads the consumer's counter only if the remembered one leaves no room for
-  // `want`.
+  // The number of bytes for which there is room. Loads the consumer's counter only if the remembered one leaves no room
+  // for `want`.
   std::size_t Room(std::size_t want) {
     if (want > capacity_ - static_cast<std::size_t>(accepted_ - consumed_)) {
       Learn(counters_.consumed.load(std::memory_order_acquire));
     }
     return capacity_ - static_cast<std::size_t>(accepted_ - consumed_);
   }
-  // Copies `bytes` behind what was accepted; the consumer sees them after Publish. REQUIRES: there is room.
+  // Appends a copy of `bytes`; the consumer sees them after Publish. REQUIRES: there is room.
   void Put(Bytes bytes) {
     while (!bytes.empty()) {
       const std::size_t place = static_cast<std::size_t>(accepted_ % capacity_);
@@ -74,8 +75,8 @@ class RingProducer {
   }
   void Publish() { counters_.written.store(accepted_, std::memory_order_seq_cst); }
 
-  // Whether the consumer has made room since the last Room or HasNews. Room that was reported once and is not used is
-  // no reason to stay awake. For the second look before sleeping.
+  // Whether the consumer has made room since the last Room or HasNews. Reports the same room only once, because unused
+  // room is no reason to stay awake. Used for the last check before the owner sleeps.
   bool HasNews() {
     const std::uint64_t consumed = counters_.consumed.load(std::memory_order_seq_cst);
     return consumed != consumed_ && std::exchange(reported_, consumed) != consumed;
@@ -94,7 +95,7 @@ class RingProducer {
   std::byte* const ring_;
   const std::size_t capacity_;
   std::uint64_t accepted_ = 0;
-  std::uint64_t consumed_ = 0;  // the consumer's, as last loaded
+  std::uint64_t consumed_ = 0;  // the consumer's counter, as last loaded
   std::uint64_t reported_ = 0;
   bool sound_ = true;
 };
@@ -108,25 +109,26 @@ class RingConsumer {
   std::uint64_t consumed() const { return consumed_; }
   bool Sound() const { return sound_; }
 
-  // The bytes that have arrived. Loads the producer's counter only if the remembered one shows fewer than `want`.
+  // The number of bytes that have arrived. Loads the producer's counter only if the remembered one shows fewer than
+  // `want`.
   std::size_t Arrived(std::size_t want) {
     if (static_cast<std::size_t>(written_ - consumed_) < want) Learn(counters_.written.load(std::memory_order_acquire));
     return static_cast<std::size_t>(written_ - consumed_);
   }
   // The first bytes that have arrived, at most `most` and in one piece.
   Bytes Front(std::size_t most) const { return Piece(consumed_, std::min<std::uint64_t>(most, written_ - consumed_)); }
-  // The piece behind the first `skip` bytes.
+  // The arrived bytes after the first `skip` bytes, in one piece.
   Bytes Behind(std::size_t skip, std::size_t most) const {
     const std::uint64_t known = written_ - consumed_;
     return skip >= known ? Bytes() : Piece(consumed_ + skip, std::min<std::uint64_t>(most, known - skip));
   }
-  // REQUIRES: as many have arrived.
+  // Consumes `bytes`. REQUIRES: at least that many have arrived.
   void Take(std::size_t bytes) {
     consumed_ += bytes;
     counters_.consumed.store(consumed_, std::memory_order_seq_cst);
   }
 
-  // Whether bytes have come since the last Arrived or HasNews. For the second look before sleeping.
+  // Whether bytes have arrived since the last Arrived or HasNews. Used for the last check before the owner sleeps.
   bool HasNews() {
     const std::uint64_t written = counters_.written.load(std::memory_order_seq_cst);
     return written != written_ && std::exchange(reported_, written) != written;
@@ -149,7 +151,7 @@ class RingConsumer {
   std::byte* const ring_;
   const std::size_t capacity_;
   std::uint64_t consumed_ = 0;
-  std::uint64_t written_ = 0;  // the producer's, as last loaded
+  std::uint64_t written_ = 0;  // the producer's counter, as last loaded
   std::uint64_t reported_ = 0;
   bool sound_ = true;
 };

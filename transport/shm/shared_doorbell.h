@@ -1,9 +1,9 @@
-// The doorbells of a segment: those of transport/doorbell.h, with the state in shared memory, and an eventfd whose
-// descriptor the peers have too.
+// The doorbells of a segment: doorbells as in transport/doorbell.h, with the state in shared memory and an eventfd
+// whose descriptor the peers also have.
 //
-// Two things differ from a doorbell within one process. All lanes of an endpoint share one eventfd, and a publisher may
-// die between its two steps, so Take never waits: a post that comes late, or never, costs a needless wake-up at worst.
-// And an owner whose state is "rung" without a post is not asleep.
+// Two things differ from a doorbell within one process. First, all lanes of an endpoint share one eventfd. Second, a
+// publisher may die between its two steps, so Take never waits: a post that is late or missing costs at most a needless
+// wake-up. An owner whose state is "rung" without a post does not sleep.
 #pragma once
 
 #include <atomic>
@@ -26,12 +26,12 @@ class SharedState {
   std::atomic<DoorbellState>* state_;
 };
 
-// An eventfd that does not block, owned elsewhere.
+// A reference to a non-blocking eventfd, which another object owns.
 class EventFdRef {
  public:
   explicit EventFdRef(int fd) : fd_(fd) {}
   void Post();
-  void Take();  // takes back all posts, if there are any
+  void Take();  // removes all posts, if there are any
 
  private:
   int fd_;

@@ -20,26 +20,26 @@
 namespace rondo::shm {
 namespace {
 
-// The user of the memory, the bytes that it needs, and what there is.
+// Arguments: the user of the memory, the bytes that it needs, and the available memory.
 constexpr const char* kTooLittle =
     "{} needs {} bytes of shared memory: {}. Give the job more memory, or let ranks of one host talk over TCP "
     "(--transport tcp)";
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The machine only estimates what is free, so this little is always tried; and a virtual machine that grows with its
-// use reports for moments that it has nothing.
+// Up to this size Make always tries to allocate, because the machine only estimates its free memory. A virtual machine
+// that grows with its use may report for a moment that it has none.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
 
-// Kept for the processes' own memory, of the limit of a control group. It also covers ranks that take memory at the
-// same moment and do not see what the others take.
+// The part of a control group's limit that is reserved for the processes' own memory. It also covers ranks that
+// allocate at the same moment and do not see each other's allocations.
 constexpr std::uint64_t kMostKeptBytes = 256 << 20;
 std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMostKeptBytes); }
 
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
-// When any signal comes, kernels before 6.10 undo what they have allocated so far. So memory is taken in pieces, and in
-// smaller ones the more signals come.
+// On any signal, kernels before 6.10 undo the allocation of the whole call. So memory is allocated in pieces, which
+// become smaller with each signal.
 bool Take(int fd, std::size_t bytes) {
   constexpr std::size_t kLeast = 64 << 10;
   std::size_t piece = 8 << 20;
@@ -70,7 +70,7 @@ Room MemoryLeft(const std::string& root) {
   }
   for (const MemoryCgroup& group : MemoryCgroups(root)) {
     std::uint64_t limit = group.limit_bytes.value_or(Room::kUnknown), high = 0;
-    // Beyond it the kernel makes processes wait.
+    // Above memory.high the kernel slows processes down.
     if (std::ifstream(root + group.folder + "/memory.high") >> high) limit = std::min(limit, high);
     if (limit == Room::kUnknown) continue;
     const std::uint64_t used = group.usage_bytes - std::min(group.usage_bytes, group.reclaimable_bytes);
@@ -86,7 +86,7 @@ Room MemoryLeft(const std::string& root) {
 }
 
 Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes) {
-  // Beyond it the kernel would end the process by SIGXFSZ.
+  // Above this limit the kernel would end the process by SIGXFSZ.
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
     return Fail(ErrorCode::kResource,
@@ -109,7 +109,7 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
 
 Result<SharedMemory> SharedMemory::Map(Fd fd, std::size_t least, std::size_t most, Access access) {
   struct stat status {};
-  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: a kind of file that can have none
+  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: a kind of file that cannot have seals
   if (fstat(fd.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals)
     return Fail(ErrorCode::kProtocol, "what came for shared memory is none, or not sealed");
   const auto bytes = static_cast<std::size_t>(status.st_size);

@@ -1,8 +1,8 @@
-// Anonymous memory that processes share by its descriptor.
+// Anonymous memory that processes share by passing its descriptor.
 //
 // It has no name that a dead process could leave behind. Its size is sealed and its pages are allocated when it is
-// made. So touching it later never raises SIGBUS: no process can cut it short, and the machine cannot run out of memory
-// for it. If there is too little memory, Make returns a typed error.
+// made. So later accesses never raise SIGBUS: no process can shrink it, and the machine cannot run out of memory for
+// it. If there is too little memory, Make returns a typed error.
 //
 // Thread rule: one thread at a time moves the object; the protocol that uses the memory says who writes it.
 #pragma once
@@ -28,20 +28,20 @@ struct Room {
   std::string why;             // for messages
   bool is_of_a_group = false;  // a control group sets the limit, not the machine
 };
-// The memory that ranks may share now, according to the machine and to the control groups around this process
-// (base/cgroup.h), as far as they can be read. The kernel would give more, and kill a process of the group when its
-// limit is reached. So a part of a group's limit is kept for the processes' own memory, which grows later, and for TCP.
-// `root`: the folder that holds /proc and /sys.
+// How much memory ranks may share now, according to the machine and to the control groups of this process
+// (base/cgroup.h), as far as they can be read. The kernel would allocate more, and kill a process of the group when the
+// limit is reached. So a part of a group's limit is reserved for the processes' own memory, which grows later, and for
+// TCP. `root`: the folder that holds /proc and /sys.
 Room MemoryLeft(const std::string& root = "");
 
 class SharedMemory {
  public:
-  SharedMemory() = default;  // none
-  // Zeroed. `what` names the user of the memory in errors. kResource: no descriptor, or too little memory; the message
-  // says which limit, how much is needed, how much there is, and the remedy.
+  SharedMemory() = default;  // has no memory
+  // Makes zeroed memory. `what` names the user of the memory in errors. kResource: no descriptor, or too little memory;
+  // the message names the limit, the needed bytes, the available bytes, and the remedy.
   static Result<SharedMemory> Make(std::string_view what, std::size_t bytes);
-  // Maps memory that a peer made. kProtocol: it is not sealed, or not of `least` to `most` bytes. kResource: it cannot
-  // be mapped.
+  // Maps memory that a peer made. kProtocol: the memory is not sealed, or its size is not between `least` and `most`
+  // bytes. kResource: it cannot be mapped.
   static Result<SharedMemory> Map(Fd fd, std::size_t least, std::size_t most, Access access = Access::kWrite);
 
   SharedMemory(SharedMemory&& other) noexcept { Swap(other); }
@@ -52,7 +52,7 @@ class SharedMemory {
   ~SharedMemory();
 
   MutableBytes bytes() const { return bytes_; }
-  // The descriptor, to be passed on. ForgetFd closes it afterwards; the mapping stays.
+  // The descriptor, for passing it to other processes. ForgetFd closes it afterwards; the mapping stays.
   int fd() const { return fd_.get(); }
   void ForgetFd() { fd_.Close(); }
 

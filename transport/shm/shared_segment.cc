@@ -31,8 +31,7 @@ struct ShmSharedSegment::Head {
   std::uint64_t magic;
   std::int32_t world_size;
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
-  alignas(
-      kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank, of those that others can look for
+  alignas(kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank; zeros for ranks without a probe
   std::atomic<std::uint64_t> unable;  // a bit for each rank that cannot read all others' memory
   std::atomic<std::uint64_t>
       unfenced;  // a bit for each rank that cannot join light fences; final before the state is kReady
@@ -114,7 +113,7 @@ void ShmSharedSegment::AdvanceAsRoot() {
   if (all_sent) Settle(why_);
 }
 
-// Leaves this endpoint's event descriptor at rank 0's socket. False: the queue there is full.
+// Sends this endpoint's event descriptor to rank 0's socket. False: the queue of that socket is full.
 Result<bool> ShmSharedSegment::SendRequestToRoot() {
   RONDO_ASSIGN(Fd connection, ConnectTo(context_.root_socket));
   if (!connection) return false;
@@ -124,7 +123,7 @@ Result<bool> ShmSharedSegment::SendRequestToRoot() {
   return true;
 }
 
-// Whether all ranks have sent that. The reason of one that cannot becomes `why_`.
+// Whether all ranks have sent a message of the kind `due`. The reason of a rank that sent kCannot becomes `why_`.
 bool ShmSharedSegment::ReceiveFromAll(SetupKind due) {
   bool all = true;
   for (std::size_t i = 1; i < peers_.size(); ++i) all = ReceiveFrom(i, due) && all;
@@ -167,8 +166,8 @@ Status ShmSharedSegment::MakeMemory() {
   return {};
 }
 
-// Passes the memory to one rank after the other, since descriptors in transit count against a limit of this process.
-// True: call again.
+// Passes the memory to one rank after the other, because descriptors in transit count towards a limit of this process.
+// True: the caller must call again.
 bool ShmSharedSegment::HandOutMemory() {
   if (mapped_ > 0 && !ReceiveFrom(mapped_, SetupKind::kMapped)) return false;
   if (!why_.empty() || ++mapped_ == peers_.size()) return false;
@@ -199,7 +198,7 @@ Status ShmSharedSegment::TakeMemory() {
   return {};
 }
 
-// Without a nonce no rank could be sure of what it reads, so there is no probe then.
+// Without a nonce no rank could verify which process it reads, so then there is no probe.
 void ShmSharedSegment::WriteOwnEntry() {
   if (!joined_fences_) head().unfenced.fetch_or(own_bit());
   if (context_.draw_nonce(nonce_)) head().probes[static_cast<std::size_t>(context_.rank)] = CmaProbeOf(nonce_);
@@ -218,7 +217,7 @@ void ShmSharedSegment::TryToRead() {
   }
 }
 
-// If other memory was mapped there since it was tried, a peer gets an error when it reads.
+// If other memory was mapped at that address since the last check, a peer gets an error when it reads.
 bool ShmSharedSegment::CanBeRead(Bytes memory) {
   const auto is_it = [&](Bytes one) { return one.data() == memory.data() && one.size() == memory.size(); };
   if (std::any_of(found_readable_.begin(), found_readable_.end(), is_it)) return true;
@@ -245,7 +244,7 @@ void ShmSharedSegment::Settle(std::string why_not) {
   context_.step("segment settled");
 }
 
-// Ranks of one version never send that. Only this rank knows of it, so the communicator must fail.
+// Ranks of one version never send such a message. Only this rank has seen it, so the communicator must fail.
 void ShmSharedSegment::FailSetup(std::size_t by, std::string_view what) {
   const Rank peer = context_.lanes[by]->peer();
   failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
@@ -299,13 +298,13 @@ void ShmSharedSegment::WakeWaiters() {
   sleepers &= ~std::uint64_t{0} >> (64 - signals_.size());
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
-    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // another rank woke it
+    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // another rank wakes it
     EventFdRef(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
   }
 }
 
 bool ShmSharedSegment::Arm() {
-  // During set-up the lanes wake the owner. But no event comes when there is room in rank 0's queue.
+  // During set-up the lanes wake the owner. But no event reports room in the queue of rank 0's socket.
   if (state_ == SharedSegmentState::kMaking)
     return phase_ == Phase::kRequesting && !is_root() && context_.lanes[0]->state() != LaneState::kConnecting;
   if (state_ != SharedSegmentState::kReady) return false;

@@ -1,25 +1,25 @@
-// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a line with a
-// bit for each rank that sleeps.
+// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a cache line
+// with a bit for each sleeping rank.
 //
-// How it is set up: by messages (setup_message.h) over a lane of the base transport between rank 0 and each other rank,
-// while descriptors go through the abstract sockets (fd_passing.h):
+// The set-up exchanges messages (setup_message.h) over a lane of the base transport between rank 0 and each other rank.
+// Descriptors are passed through the abstract sockets (fd_passing.h):
 //
 //   every other rank                               rank 0
-//   leaves its signal at rank 0's socket
+//   sends its signal to rank 0's socket
 //   says "called", or "cannot" and why      ->
 //                                                  when all have called, makes the memory and passes each its
 //                                                  descriptor and all ranks' signals
 //                                           <-     says "made", or "none" and why
-//   maps it, says "mapped", or "cannot"     ->
-//                                           <-     says "ready" when all have, else "none" and why
+//   maps it, says "mapped", or "cannot"     -> <- says "ready" when all have, else "none" and why
 //
-// Descriptors are passed before the message that names them, so ranks wait for the lane alone; and rank 0's last
-// message is the same to all. Then each rank tries whether it can read the memory of all others (process_memory.h).
-// Each has left its probe in the segment before it sent "mapped".
+// Descriptors are passed before the message that announces them, so ranks wait only for the lane. Rank 0's last message
+// is the same to all ranks. Then each rank tries whether it can read the memory of all others (process_memory.h). Each
+// rank has stored its probe in the segment before it sent "mapped".
 //
-// Sleeping: a rank that arms sets its bit, then looks again. A rank that publishes looks at the bits afterwards, clears
-// them, and wakes those ranks. One of the two sees the other (transport/doorbell.h), because of fences between the
-// store and the look. The publisher's are light (fences.h), since it publishes often, unless some rank could not join.
+// Sleeping: a rank that arms sets its bit, then checks again for published values. A rank that publishes loads the bits
+// afterwards, clears them, and wakes those ranks. At least one of the two sees the other's store
+// (transport/doorbell.h), because both have a fence between store and load. The publisher's fences are light
+// (fences.h), because it publishes often, unless some rank could not join.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -47,18 +47,19 @@
 namespace rondo::shm {
 
 inline constexpr std::size_t kSharedSegmentPartBytes = 256 * 1024;
-// The size of a shared segment of that many ranks.
+// The size of a shared segment with `world_size` parts.
 std::size_t SharedSegmentBytes(int world_size);
 
 struct SharedSegmentContext {
   Rank rank = 0;
   int world_size = 1;
-  int signal = -1;           // this endpoint's event descriptor
-  std::string root_socket;   // rank 0's
-  std::vector<Lane*> lanes;  // at rank 0 by rank (its own null), elsewhere to rank 0 alone; only this class uses them
+  int signal = -1;          // this endpoint's event descriptor
+  std::string root_socket;  // rank 0's
+  std::vector<Lane*>
+      lanes;  // on rank 0 by rank (its own null), on other ranks only the lane to rank 0; only this class uses them
   std::function<std::optional<ConnectRequest>(Rank from)>
-      find_request;                        // what that rank left at rank 0's socket; at rank 0
-  std::function<bool(Nonce&)> draw_nonce;  // false: there are no random bytes
+      find_request;                        // on rank 0: what rank `from` sent to rank 0's socket
+  std::function<bool(Nonce&)> draw_nonce;  // false: the system has no random bytes
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
 };
@@ -87,7 +88,8 @@ class ShmSharedSegment final : public SharedSegment {
   }
 
   // ---- for the endpoint ----
-  // "shared segment" and which copies it allows, or why there is none. Any thread, once the state is final.
+  // "shared segment" and the kinds of copies that it allows, or why there is none. Any thread may call it once the
+  // state is final.
   std::string Describe() const;
   void Poll();
   // True: do not sleep.
@@ -100,7 +102,7 @@ class ShmSharedSegment final : public SharedSegment {
   struct PeerSetup {
     SetupSender out;
     SetupReader in;
-    SetupKind received = SetupKind::kNone;  // the last one, at rank 0
+    SetupKind received = SetupKind::kNone;  // on rank 0: the last message
     Fd connection;
     Fd signal;
   };
@@ -129,17 +131,17 @@ class ShmSharedSegment final : public SharedSegment {
   Phase phase_ = Phase::kRequesting;
   std::string why_;
   std::optional<Error> failure_;
-  std::vector<PeerSetup> peers_;  // as context_.lanes
-  std::size_t mapped_ = 0;        // at rank 0: the rank that is being passed the memory; in the end their number
+  std::vector<PeerSetup> peers_;  // in the order of context_.lanes
+  std::size_t mapped_ = 0;        // on rank 0: the rank to which the memory is being passed; finally their number
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
-  Nonce nonce_{};                        // of this rank's probe
-  std::string why_not_read_;             // why not; empty: this rank reads all others' memory
-  std::vector<std::int32_t> processes_;  // by rank, as far as their memory can be read
-  const bool joined_fences_;             // in the constructor, since all ranks get there at the same time
+  Nonce nonce_{};                        // the nonce of this rank's probe
+  std::string why_not_read_;             // empty: this rank can read all others' memory
+  std::vector<std::int32_t> processes_;  // the process number by rank, if its memory can be read
+  const bool joined_fences_;             // joined in the constructor, which all ranks run at about the same time
   bool fences_are_light_ = false;
-  std::array<Bytes, 8> found_readable_{};  // pieces of this rank's memory, the last ones that were tried
+  std::array<Bytes, 8> found_readable_{};  // the pieces of this rank's memory that were last found readable
   std::size_t next_found_ = 0;
 };
 

@@ -20,7 +20,7 @@ namespace shm {
 namespace {
 
 constexpr int kBacklog = 1024;
-// Each region takes a descriptor, which smaller ones are not worth.
+// Each region takes a descriptor; smaller memory is not worth one.
 constexpr std::size_t kLeastRegionBytes = 64 * 1024;
 
 class ShmTransport final : public Transport {
@@ -62,11 +62,11 @@ class ShmTransport final : public Transport {
     }
     for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank)
       set_up.here.push_back(rank != own && SameHost(set_up.peers[rank], set_up.peers[own]));
-    // A rank that is alone on its host shares memory with no other.
+    // A rank that is alone on its host cannot share memory.
     if (std::find(set_up.here.begin(), set_up.here.end(), true) == set_up.here.end())
       return base_->OpenEndpoint(of_base);
-    // Before the base endpoint, so that a peer that has a lane to this one finds the socket. If the system forbids such
-    // sockets, peers find none, and every lane stays with the base transport.
+    // The socket is made before the base endpoint, so that a peer that has a lane to this endpoint finds the socket. If
+    // the system forbids such sockets, peers find none, and every lane stays on the base transport.
     Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);
     if (!listener && listener.error().code() == ErrorCode::kAddressInUse)
       return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport",
@@ -78,15 +78,15 @@ class ShmTransport final : public Transport {
     return endpoint;
   }
 
-  // A region if some endpoint may have a shared segment, whose ranks alone read regions, and if there is memory for it;
-  // otherwise any memory.
+  // Returns a region if some endpoint may have a shared segment, because only its ranks read regions, and if enough
+  // shared memory is available; otherwise the base transport's memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     if (bytes >= kLeastRegionBytes && may_have_shared_segment_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;
     return base_->Allocate(bytes);
   }
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
-  // For lanes that stay with the base transport.
+  // Used by lanes that stay on the base transport.
   DeviceRegistrar* device_registrar() override { return base_->device_registrar(); }
 
  private:
@@ -94,8 +94,8 @@ class ShmTransport final : public Transport {
   const ShmOptions options_;
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
-  const Capabilities capabilities_;                   // the base's, since lanes may stay with it
-  std::atomic<bool> may_have_shared_segment_{false};  // of some endpoint
+  const Capabilities capabilities_;                   // the base transport's, because lanes may stay on it
+  std::atomic<bool> may_have_shared_segment_{false};  // whether some endpoint may have one
 };
 
 }  // namespace

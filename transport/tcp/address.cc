@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kMagic = "RTA";
 constexpr std::uint8_t kEncodingVersion = 2;
 
-// Puts the fastest of several networks of one kind first, if all speeds are known. Addresses that are valid on one link
-// or machine alone come after them.
+// Puts the fastest of several networks of one kind first, if all their speeds are known. Addresses that are valid on
+// only one link or machine keep their order at the end.
 void PutFastestFirst(std::vector<Attempt>& attempts) {
   const auto end = std::find_if_not(attempts.begin(), attempts.end(), [](const Attempt& a) { return a.anywhere; });
   if (std::any_of(attempts.begin(), end, [](const Attempt& a) { return a.mbps == 0; })) return;
@@ -123,11 +123,12 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
         loopback.push_back({.at = candidate.at, .reason = same_host ? "same host" : "loopback", .interface = "lo"});
       continue;
     }
-    if (same_host) {  // the kernel keeps the traffic inside, whichever address it is
+    if (same_host) {  // the kernel keeps the traffic on this host, whatever the address is
       routed.push_back({.at = candidate.at, .reason = "same host", .interface = candidate.interface});
       continue;
     }
-    if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope is an index of the peer's; any own link may lead there
+    if (ip.IsLinkLocal() &&
+        !ip.is_v4()) {  // its scope is an interface index of the peer; any link of this rank may reach it
       for (const LocalAddress& own : local) {
         if (own.up && own.ip.IsLinkLocal() && !own.ip.is_v4() && Classify(own) == AddressClass::kLinkLocal) {
           link_local.push_back({.at = {ip.WithScope(own.ip.scope()), candidate.at.port},
@@ -140,7 +141,7 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
     const auto neighbour = std::find_if(local.begin(), local.end(), [&](const LocalAddress& own) {
       return own.up && Classify(own) != AddressClass::kLoopback && own.ip.SharesPrefix(ip, own.prefix_bits);
     });
-    // A container bridge has the same subnet on every machine, so sharing it says nothing.
+    // A container bridge has the same subnet on every machine, so a shared subnet means nothing there.
     const bool bridge = candidate.address_class == AddressClass::kVirtual ||
                         (neighbour != local.end() && Classify(*neighbour) == AddressClass::kVirtual);
     Attempt attempt{.at = candidate.at, .reason = "routed", .network = candidate.interface, .mbps = candidate.mbps};
@@ -176,7 +177,7 @@ NetworkChoice DescribeChoice(const std::vector<Attempt>& attempts, const IpAddre
     return a.anywhere && a.at.ip.WithScope(0) == taken.WithScope(0);
   });
   if (way == attempts.end()) return {};
-  std::vector<const Attempt*> others;  // one of each other network
+  std::vector<const Attempt*> others;  // one attempt for each other network
   for (const Attempt& other : attempts) {
     const bool is_new =
         std::none_of(others.begin(), others.end(), [&](auto* o) { return o->network == other.network; });
@@ -206,7 +207,7 @@ NetworkChoice DescribeChoice(const std::vector<Attempt>& attempts, const IpAddre
 }
 
 NetworkChoice DescribeNetworks(const std::vector<Candidate>& candidates) {
-  std::vector<const Candidate*> networks;  // one address of each
+  std::vector<const Candidate*> networks;  // one address of each network
   for (const Candidate& candidate : candidates) {
     const bool is_new = std::none_of(networks.begin(), networks.end(), [&](const Candidate* other) {
       return other->interface == candidate.interface || other->at.ip.SharesPrefix(candidate.at.ip, other->prefix_bits);

@@ -1,5 +1,5 @@
-// What Transport::Address() carries for TCP: who a process is, and all addresses at which it may be reached. Also the
-// order in which a connecting process tries them.
+// What Transport::Address() carries for TCP: who a process is, and all addresses at which it may be reached. This file
+// also defines the order in which a connecting process tries them.
 //
 // Encoding: docs/WIRE.md, "TCP addresses". Thread rule: values; functions are pure.
 #pragma once
@@ -31,7 +31,7 @@ struct Candidate {
 };
 
 struct TcpAddress {
-  std::string host;                   // for people
+  std::string host;                   // for messages
   std::string host_id;                // equal on two processes only if they share kernel and network; "": equal to none
   std::string instance;               // new in every process
   std::vector<Candidate> candidates;  // best first
@@ -46,43 +46,43 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text);
 
 bool SameHost(const TcpAddress& a, const TcpAddress& b);
 
-// One address to try, and the reason for its place in the order.
+// One address to try, and the reason for its position in the order.
 struct Attempt {
   SocketAddress at;
   std::string reason;      // "same host", "same subnet", "routed", "link-local", "loopback"
   std::string interface;   // the local interface that shares the subnet; "": the routing table decides
   std::string network;     // the peer's interface
   bool anywhere = false;   // the address is valid beyond the link and this machine
-  std::uint32_t mbps = 0;  // of the slower of both interfaces, or of the peer's if ours is unknown; 0: unknown
+  std::uint32_t mbps = 0;  // of the slower interface of both ends, as far as known; 0: unknown
 };
 
 // The candidates of `remote` in the order in which to try them from `self`, whose interfaces are `local`:
 //   same host     loopback first, then the others in the order published
-//   elsewhere     those in a subnet of ours, then the others, then link-local ones through each of our own links. Of
-//                 several networks of a kind the fastest comes first, if the speeds of all are known. Loopback only if
-//                 one of the two did not say which host it is on. (That does no harm: the handshake detects a wrong
-//                 process.)
+//   elsewhere     addresses in a subnet of this rank, then the others, then link-local ones through each of its own
+//                 links. Among several networks of a kind the fastest is first, if all speeds are known. Loopback is
+//                 tried only if one of the two processes published no host id. (That does no harm: the handshake
+//                 detects a wrong process.)
 std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<LocalAddress>& local,
                                    const TcpAddress& remote);
 
-// If several networks lead to a peer: why one of them was taken, and which are the others.
+// Why one of several networks to a peer was chosen, and which other networks there are.
 struct NetworkChoice {
-  std::string text;  // "the fastest of 2 networks, 100 Gbit/s; also 10.0.0.2 via eth0, 1 Gbit/s"; "": no other
-  bool speeds_unknown = false;  // another one may be faster
+  std::string text;  // "the fastest of 2 networks, 100 Gbit/s; also 10.0.0.2 via eth0, 1 Gbit/s"; "": no other network
+  bool speeds_unknown = false;  // another network may be faster
 };
 // `taken`: the peer's address on the connection.
 NetworkChoice DescribeChoice(const std::vector<Attempt>& attempts, const IpAddress& taken);
 
-// The networks of the published addresses, for people: "2 networks: ib0 (100 Gbit/s) before eth0 (1 Gbit/s)". "": there
-// is only one.
+// The networks of the published addresses, for messages: "2 networks: ib0 (100 Gbit/s) before eth0 (1 Gbit/s)". "":
+// there is only one.
 NetworkChoice DescribeNetworks(const std::vector<Candidate>& candidates);
 
-// The attempts of a lane of rail `rail` (transport/rail.h). The first n attempts that are equally good (the same
-// reason, family and speed, and all or none loopback) are rotated by rail modulo n. Rail 0: unchanged.
+// Orders the attempts for a lane of rail `rail` (transport/rail.h). The first n attempts that are equally good (the
+// same reason, family and speed, and all or none loopback) are rotated by rail modulo n. Rail 0 changes nothing.
 std::vector<Attempt> InTurn(std::vector<Attempt> attempts, std::uint32_t rail);
 
-// The local address, of the chosen ones `own`, from which to connect to `to`: one whose subnet has `to`, or the rail's
-// one of several such; otherwise the rail's. nullopt: the routing table decides, since none was chosen or the path
+// Which of the chosen local addresses `own` to connect from, to reach `to`: one whose subnet contains `to`, or any
+// otherwise. The rail selects among several. nullopt: the routing table decides, because `own` is empty or the path
 // stays on the host.
 std::optional<IpAddress> SourceFor(const IpAddress& to, const std::vector<Candidate>& own, std::uint32_t rail);
 

@@ -12,13 +12,13 @@
 namespace rondo::tcp {
 namespace {
 
-// RFC 8305 recommends 250 ms between attempts; a lost SYN is not noticed earlier.
+// RFC 8305 recommends 250 ms between attempts; a lost SYN cannot be noticed earlier.
 constexpr auto kStagger = std::chrono::milliseconds(250);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
-// A peer publishes its addresses after it listens on them. If all of them refuse round after round (about a third of a
-// second in all), its process has ended, or a firewall rejects. Waiting for the deadline would only hide which rank
-// died.
+// A peer publishes its addresses after it listens on them. If all addresses refuse in every one of these rounds (about
+// a third of a second in total), its process has ended, or a firewall rejects connections. If this rank waited for the
+// deadline, the error would not show which rank died.
 constexpr int kRefusedRounds = 7;
 constexpr std::string_view kFirewall =
     "a firewall between the hosts is the likely cause: it must let each host in at the ports on which the other's "
@@ -60,7 +60,7 @@ void Connector::Start(Done done) {
   reach_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error && self->done_) self->OnReachTimeout();
   });
-  // Begins in a handler, so that `done` never runs inside Start.
+  // The first round begins in a handler, so that `done` never runs inside Start.
   pause_.expires_after(Duration::zero());
   pause_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error && self->done_) self->BeginRound();
@@ -133,7 +133,7 @@ void Connector::TryNext() {
 }
 
 void Connector::OnConnected(const TryPtr& attempt) {
-  if (!attempt->socket.is_open()) return;  // it was dropped meanwhile
+  if (!attempt->socket.is_open()) return;  // it was dropped before this handler ran
   if (const int error = ConnectResult(attempt->socket.native_handle()); error != 0) {
     refused_[attempt->index] = error == ECONNREFUSED;
     return GiveUp(attempt, SystemMessage(error));
@@ -187,7 +187,7 @@ void Connector::ReadReply(const TryPtr& attempt) {
           const ssize_t got = attempt->wire.Receive(attempt->socket.native_handle(), MutableBytes(bytes).first(wanted));
           if (got < 0 && (errno == EAGAIN || errno == EINTR)) return self->ReadReply(attempt);
           if (got < 0 && attempt->wire.failure()) {
-            // This is final, as another try would end the same way.
+            // This error is final, because another try would end the same way.
             self->refusal_ = attempt->wire.failure()->With([&](ErrorDetails& details) {
               details.message = fmt::format("{}: {}", self->plan_.peer_name, details.message);
             });
@@ -221,7 +221,7 @@ void Connector::OnBroken(const TryPtr& attempt, const Error& error) {
 
 void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
   switch (reply.verdict) {
-    case Verdict::kHeld:  // a genuine peer: only the overall deadline ends this wait
+    case Verdict::kHeld:  // the server is a peer: only the overall deadline ends this wait
       attempt->held = true;
       why_[attempt->index] = "it answered, but has not opened the communicator yet";
       Report();
@@ -237,7 +237,7 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
                                                plan_.attempts[attempt->index].at.ToString(), reply.text));
       return GiveUp(attempt, reply.text);
     case Verdict::kTryAgain:
-      // Only the intended process replies that, so answers of other processes do not matter.
+      // Only the intended process sends this reply, so replies of other processes do not matter.
       refusal_.reset();
       DropAllOthers();
       if (reply.code == ErrorCode::kResource) lacks_ = reply.text;
@@ -281,7 +281,8 @@ void Connector::EndRound() {
   if (refusal_) return Finish(Fail(*refusal_));
   const bool all_refused = std::find(refused_.begin(), refused_.end(), false) == refused_.end();
   refused_rounds_ = all_refused ? refused_rounds_ + 1 : 0;
-  // It has stopped listening after it said why. That is the cause, and no further round would find another.
+  // The peer reported which resource it lacks, and has stopped listening since. So that lack is the cause, and no
+  // further round would find another one.
   if (all_refused && !lacks_.empty())
     return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: {}", plan_.peer_name, WhatWasTried()));
   if (refused_rounds_ >= kRefusedRounds)
@@ -309,7 +310,7 @@ std::string Connector::WhatWasTried() const {
   return list;
 }
 
-// If this system allowed no try of one of the addresses, the peer is not at fault.
+// If this system itself refused to connect to one of the addresses, the peer is not at fault.
 std::string Connector::WhyRefusedHere() const {
   const auto refused =
       std::find_if(refused_here_.begin(), refused_here_.end(), [](const auto& why) { return !why.empty(); });
@@ -320,7 +321,7 @@ void Connector::Report() const {
   if (plan_.report && done_) plan_.report(WhatWasTried());
 }
 
-// Ends before the deadline of the operation that waits, whose error would say less.
+// This time ends before the deadline of the waiting operation, whose error would say less.
 Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_timeout, plan_.timeout / 4 * 3); }
 
 // A peer that has taken a connection may use the whole timeout to open its communicator.

@@ -1,6 +1,6 @@
-// The sending half of a control connection, for any thread. When Send returns, the bytes are in the kernel as far as
-// the connection is established and has room; the rest waits here for the control thread. One channel serves a peer for
-// the whole life of an endpoint, no matter which side's connection is kept, so no queued byte is lost.
+// The sending half of a control connection, for any thread. When Send returns, the kernel has the bytes as far as the
+// connection is established and has room. The rest waits here for the control thread. One channel serves a peer for the
+// whole life of an endpoint, no matter which side's connection is kept, so no queued byte is lost.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,27 @@ inline constexpr std::size_t kMaxControlBacklogBytes = 1 << 20;
 
 class ControlChannel {
  public:
-  // `ask_flush` is called (any thread, under the channel's lock) when the kernel took only a part: then the control
-  // thread must call Flush when the connection is writable.
+  // `ask_flush` is called when the kernel took only a part of the bytes, on any thread and under the channel's lock.
+  // Then the control thread must call Flush when the connection is writable.
   explicit ControlChannel(std::function<void()> ask_flush) : ask_flush_(std::move(ask_flush)) {}
 
-  // Whether no byte waits to be sent.
+  // Whether no bytes wait to be sent.
   bool flushed() const;
 
-  // False: the connection has ended, or kMaxControlBacklogBytes wait already (the peer's process does not read any
-  // more; nothing was taken). Never blocks.
+  // False: the connection has ended, or kMaxControlBacklogBytes wait already, because the peer's process does not read
+  // any more. In both cases nothing was taken. Never blocks.
   bool Send(std::string_view bytes);
 
   // ---- the control thread's part ----
 
-  // The connection is established: sends what was queued. The descriptor stays the caller's, who calls End before
-  // closing it.
+  // Called when the connection is established: sends the queued bytes. The caller owns the descriptor, and must call
+  // End before closing it.
   void Begin(int fd, Wire wire);
-  // Receives like Wire::Receive; if TLS failed, `why` says how.
+  // Receives like Wire::Receive. If TLS failed, `why` is set to the reason.
   ssize_t Receive(MutableBytes to, std::string& why);
   // Whether Receive has bytes that make no descriptor readable.
   bool HasReceived() const;
-  // True: no byte is left to be sent.
+  // True: no bytes wait to be sent.
   bool Flush();
   // Shuts down writing once all queued bytes are sent.
   void FinishWriting();

@@ -1,8 +1,8 @@
-// What travels on a control connection after the handshake: the communicator's control messages, and the transport's
-// own request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
+// The frames on a control connection after the handshake: the communicator's control messages, and the transport's own
+// request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
 //
-// Every frame has a checksum, even if lanes have none: control frames are few and short, so it costs nothing, and they
-// report what goes wrong with the data.
+// Every frame has a checksum, even if lanes have none: control frames are few and short, so checksums cost nothing, and
+// these frames report errors of the data.
 //
 // Thread rule: values and one-thread objects.
 #pragma once
@@ -22,7 +22,8 @@ namespace rondo::tcp {
 
 inline constexpr std::size_t kControlHeaderBytes = 12;
 
-// Either a message for the observer, or (when set) the index of a lane that the lower rank asks the higher to make.
+// A message for the observer, unless `lane_request` is set: the index of a lane that the lower rank asks the higher
+// rank to make.
 struct ControlFrame {
   ControlMessage message;
   std::optional<std::uint32_t> lane_request;
@@ -32,7 +33,7 @@ struct ControlFrame {
 std::string EncodeControl(const ControlMessage& message);
 std::string EncodeLaneRequest(std::uint32_t index);
 
-// Cuts the stream into frames, in whatever pieces it arrives. Holds at most one frame's bytes.
+// Cuts the stream into frames, no matter in which pieces it arrives. Holds at most one frame's bytes.
 class ControlReader {
  public:
   // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; kCorrupt: a checksum

@@ -36,12 +36,12 @@ namespace {
 
 using Name = std::pair<std::uint64_t, std::uint32_t>;  // communicator, rail
 
-// Memory in which Asio queues one small handler.
+// Memory in which Asio stores one small handler.
 struct HandlerMemory {
   alignas(std::max_align_t) std::array<std::byte, 256> bytes;
 };
 
-// The allocator that gives that memory to Asio.
+// The allocator through which Asio gets that memory.
 template <typename T>
 class HandlerAllocator {
  public:
@@ -68,7 +68,7 @@ class HandlerAllocator {
 };
 
 constexpr std::size_t kLoopDescriptors = 3;      // of Asio's event loop: an epoll set, an eventfd and a timerfd
-constexpr std::size_t kRememberedGroups = 1024;  // closed ones, whose late clients are answered at once
+constexpr std::size_t kRememberedGroups = 1024;  // closed groups whose late clients get a reply at once
 
 const IpAddress kAnyV4 = {};
 IpAddress AnyV6() { return IpAddress::FromBytes(std::vector<std::byte>(16)); }
@@ -95,7 +95,8 @@ Candidate MakeCandidate(const LocalAddress& local, std::uint16_t port) {
   return candidate;
 }
 
-// If the user chose addresses or interfaces, listens on exactly those; otherwise one socket takes connections to all.
+// If the user chose addresses or interfaces, listens on exactly those; otherwise one socket takes connections to all
+// addresses.
 Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAddress>& chosen) {
   Listening listening;
   const bool chosen_by_user = !options.addresses.empty() || !options.interface.empty();
@@ -103,8 +104,8 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
     for (const LocalAddress& local : chosen) {
       Result<Fd> fd = Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control,
                              options.ports);
-      // An IPv6 address is tentative for two seconds after its interface came up. If it alone was asked for, that is an
-      // error; an interface has other addresses.
+      // An IPv6 address is tentative for two seconds after its interface came up. That is an error if the user chose
+      // this address alone; an interface has other addresses.
       const bool is_tentative = !fd && fd.error().code() == ErrorCode::kInvalidArgument && !local.ip.is_v4();
       if (is_tentative && options.addresses.empty() && chosen.size() > 1) continue;
       if (!fd) return Fail(fd.error());
@@ -158,16 +159,16 @@ struct ControlPlane::Impl {
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
-  // The control thread's:
+  // Only the control thread uses these:
   HandshakeAcceptor acceptor;
   std::map<Name, std::shared_ptr<Group>> groups;
   std::map<Name, std::vector<IncomingPtr>> held;
   std::size_t held_count = 0;
   std::deque<ClosedGroup> closed_groups;  // oldest first
-  bool warned_of_networks = false;        // whether it was logged that another network may be faster than the one taken
+  bool warned_of_networks = false;        // whether this was logged: another network may be faster than the one in use
 
   std::mutex names_mutex;
-  std::set<Name> names;  // guarded by names_mutex: of the groups between OpenGroup and CloseGroup
+  std::set<Name> names;  // guarded by names_mutex: the names of groups between OpenGroup and CloseGroup
 
   std::thread thread;
 };
@@ -205,7 +206,7 @@ Result<std::shared_ptr<ControlPlane>> ControlPlane::Start(TcpOptions options) {
     description += "\n  " + networks.text;
   description += left_out;
 
-  try {  // Asio and std::thread throw if the system has no descriptors, memory or threads left
+  try {  // Asio and std::thread throw if no descriptors, memory or threads are left
     auto made = std::make_unique<Impl>(std::move(options), std::move(self), std::move(local));
     Impl* const impl = made.get();
     const std::shared_ptr<ControlPlane> plane(new ControlPlane(std::move(made)));
@@ -261,7 +262,7 @@ Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   return group;
 }
 
-// Runs on the control thread without allocating: the calling thread has the memory in which it is queued.
+// Closes a group on the control thread without allocating: the calling thread provides the memory for Asio's queue.
 class ControlPlane::Closing {
  public:
   Closing(Impl& impl, Group& group) : impl_(impl), group_(group) {}
@@ -313,9 +314,8 @@ void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
   asio::post(impl_->io, [group] { group->ShutDown(); });
 }
 
-// It is unknown what a handler left undone when it ran out of memory: it may have left a connection unread. So all
-// groups report the failure, and connections that belong to no group yet are closed: their clients try again and find
-// all in order.
+// If a handler ran out of memory, nothing shows which work it left undone: it may have left a connection unread. So all
+// groups report the failure. Connections that belong to no group yet are closed: their clients try again and succeed.
 void ControlPlane::Impl::Run() {
   while (true) {
     try {
@@ -333,7 +333,7 @@ void ControlPlane::Impl::Run() {
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {
   try {
     groups[name] = group;
-  } catch (const std::bad_alloc&) {  // Run would report it to all groups but this one
+  } catch (const std::bad_alloc&) {  // Run would report it to all groups except this one
     return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
   }
   std::erase_if(closed_groups, [&](const ClosedGroup& closed) { return closed.name == name; });
@@ -343,7 +343,7 @@ void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& g
   for (const IncomingPtr& connection : waiting.mapped()) group->OnConnection(connection);
 }
 
-// A control connection is accepted for the message that was left behind; all others are refused.
+// Accepts a control connection if a message was left behind, to send that message; refuses all other connections.
 void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const IncomingPtr& connection) {
   const Hello& hello = connection->hello();
   const bool gets_message =

@@ -1,7 +1,7 @@
-// The control thread of a transport and what belongs to it: listeners, the groups (one per endpoint), and the clients
-// whose endpoint is not open yet.
+// The control thread of a transport with its listeners, the groups (one per endpoint), and the clients whose endpoint
+// is not open yet.
 //
-// Thread rule: any thread. Destroyed by any thread but its own, after its groups were closed.
+// Thread rule: any thread. Any thread except the control thread may destroy it, after its groups were closed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TcpAddress;
 
 class ControlPlane {
  public:
-  // `options` as for MakeTcpTransport, without null pointers.
+  // `options`: as for MakeTcpTransport, but `clock`, `counters` and `logger` are not null.
   static Result<std::shared_ptr<ControlPlane>> Start(TcpOptions options);
   ~ControlPlane();
 
@@ -29,9 +29,10 @@ class ControlPlane {
   std::string Describe() const;
 
   // kInvalidArgument: the name is in use. Held clients of that name are accepted or refused now. After CloseGroup,
-  // later clients of the name get what the group left behind, or are refused, until a group opens with it again.
+  // later clients of the name receive the message that the group left behind, or are refused, until another group opens
+  // with the name.
   Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
-  // When it returns, the control thread uses the group, its observer and its mailbox no more.
+  // After it returns, the control thread no longer uses the group, its observer and its mailbox.
   void CloseGroup(const std::shared_ptr<Group>& group);
 
   void OpenLane(const std::shared_ptr<Group>& group, Rank peer, std::uint32_t index);

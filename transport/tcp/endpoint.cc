@@ -22,7 +22,7 @@ constexpr Duration kHarvestInterval = std::chrono::milliseconds(1);
 bool Watch(int poll_set, int fd, std::uint32_t events, SocketLane* lane) {
   epoll_event event{};
   event.events = events;
-  event.data.ptr = lane;  // null: a wake-up of the mailbox
+  event.data.ptr = lane;  // null: the mailbox's event descriptor
   return epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   RONDO_ASSIGN(const std::shared_ptr<Mailbox> mailbox, Mailbox::Create());
   group.mailbox = mailbox;
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
-  // Level-triggered: Disarm empties it.
+  // The mailbox is watched level-triggered, because Disarm empties it.
   if (!poll_set || !Watch(poll_set.get(), mailbox->event_fd(), EPOLLIN, nullptr)) {
     return Fail(SystemError(errno, "no epoll set for an endpoint", ErrorCode::kResource));
   }
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   try {
     return std::make_unique<TcpEndpoint>(plane, opened, mailbox, std::move(poll_set));
   } catch (const std::bad_alloc&) {
-    plane->CloseGroup(opened);  // it holds the observer
+    plane->CloseGroup(opened);  // the group uses the observer
     throw;
   }
 }
@@ -75,7 +75,7 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<ControlPlane> plane, std::shared_ptr<Gr
 
 TcpEndpoint::~TcpEndpoint() {
   if (getpid() != owner_pid_) {
-    // A forked child has no control thread, and the poll set is the parent's as well. So nothing is destroyed here.
+    // A forked child has no control thread, and shares the poll set with the parent. So nothing is destroyed here.
     for (auto& [name, lane] : lanes_) (void)lane.release();
     (void)new (std::nothrow) std::map(std::move(unclaimed_));
     (void)new (std::nothrow) std::pair(plane_, group_);
@@ -131,13 +131,14 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
     for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
     unclaimed_.erase(waiting);
   }
-  // Also if the connection has come already; then this has no effect.
+  // Called even if the peer has connected the lane already; then it has no effect.
   if (raw->state() == LaneState::kConnecting) plane_->OpenLane(group_, peer, index);
   return raw;
 }
 
-// Arrived bytes are found by reading lanes. Only the end of a lane that the owner does not read (it has all that is
-// due) must be found here. Once in a while is soon enough, and costs a spinning owner few system calls.
+// The owner finds arrived bytes when it reads a lane. Only the end of a lane that the owner does not read, because it
+// expects no bytes there, must be found here. A check once in a while is enough, and costs a spinning owner few system
+// calls.
 void TcpEndpoint::Poll(TimePoint now) {
   if (mailbox_->has_deliveries()) TakeDeliveries();
   for (SocketLane* const lane : flushed_) lane->Flush();
@@ -159,25 +160,26 @@ void TcpEndpoint::TakeDeliveries() {
 
 void TcpEndpoint::Adopt(SocketLane& lane, Delivery delivery) {
   if (delivery.failure) return lane.FailWith(std::move(*delivery.failure));
-  // It is added once and stays: from here on every change is an edge. What has arrived already counts as the first one.
+  // The socket is added once and stays in the set: from here on every change makes an edge. Bytes that have arrived
+  // already make the first edge.
   if (!Watch(poll_set_.get(), delivery.fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &lane)) {
     return lane.FailWith(SystemError(errno, "a lane's socket cannot be watched", ErrorCode::kResource));
   }
-  // Bytes that TLS has already taken from the socket make no edge.
+  // Bytes that TLS has already read from the socket make no edge.
   unseen_news_ = unseen_news_ || (delivery.tls != nullptr && delivery.tls->HasReceived());
   lane.Adopt(std::move(delivery));
 }
 
 // Why no wake-up is lost. Every lane's socket is in the poll set, edge-triggered, from the time it was adopted, and is
-// never removed or added again. An edge stays in the set until it is harvested.
-//   - A lane answered "nothing" (no bytes, no room). Any change of that makes an edge: arriving bytes always do, and
-//     room does because the kernel noted the lack of it when it cut the write short.
-//   - If that edge comes before Arm's harvest, Arm finds it, sees that it is news, and answers true.
-//   - If it comes after, it stays in the set, so wait_fd() is readable.
-//   - If Poll has harvested it, Arm answers true all the same.
-//   - Disarm harvests too. The owner polls all lanes again before it next arms, and so sees what those edges meant;
-//     edges after Disarm stay for the next Arm.
-// The harvest drops edges that are no news (bytes that a polling owner has already read, room that no lane waits for),
+// never removed or added again. An edge stays in the set until it is harvested. - If a lane had no bytes or no room,
+// any change makes an edge. Arriving bytes always do; new room does because the kernel noted the lack of room when it
+// cut the write short.
+//   - If that edge precedes Arm's harvest, Arm finds it, sees that it is news (SocketLane::Note), and returns true.
+//   - If the edge follows Arm's harvest, it stays in the set, so wait_fd() is readable.
+//   - If Poll has harvested the edge, Arm returns true as well.
+//   - Disarm harvests, too. The owner polls all lanes again before its next Arm, and so finds the bytes or room of
+//     those edges. Edges after Disarm stay for the next Arm.
+// The harvest drops edges that are not news (bytes that a polling owner has already read, room that no lane waits for),
 // so they cause no needless wake-up.
 bool TcpEndpoint::Harvest() {
   std::array<epoll_event, 64> events;

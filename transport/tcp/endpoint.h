@@ -48,7 +48,8 @@ class TcpEndpoint final : public Endpoint {
   Status CheckDescriptors(Rank peer) const;
   void TakeDeliveries();
   void Adopt(SocketLane& lane, Delivery delivery);
-  // Takes the pending edges from the poll set and passes them to their lanes. True: one of them is news.
+  // Takes the pending edges from the poll set and passes them to their lanes. True: the owner must look at one of them
+  // (SocketLane::Note).
   bool Harvest();
 
   const int owner_pid_;
@@ -57,10 +58,10 @@ class TcpEndpoint final : public Endpoint {
   const std::shared_ptr<Mailbox> mailbox_;
   const Fd poll_set_;
   std::map<LaneName, std::unique_ptr<SocketLane>> lanes_;
-  std::vector<SocketLane*> flushed_;  // lanes that keep accepted bytes until they are sent, which Poll goes on with
-  std::map<LaneName, std::vector<Delivery>> unclaimed_;  // connected by the peer, not opened here yet
+  std::vector<SocketLane*> flushed_;                     // lanes that hold accepted bytes; Poll continues to send them
+  std::map<LaneName, std::vector<Delivery>> unclaimed_;  // lanes that only the peer has opened
   TimePoint next_harvest_{};
-  bool unseen_news_ = false;  // Poll harvested news; the next Arm returns true
+  bool unseen_news_ = false;  // Poll harvested an event for the owner; the next Arm returns true
   bool shut_down_ = false;
 };
 

@@ -14,7 +14,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr int kReadsPerTurn = 16;  // then the control thread looks after its other work
+constexpr int kReadsPerTurn = 16;  // then the control thread does its other work
 
 // Whether a stream of a lane carries the bytes that this rank sends.
 bool CarriesOurs(std::uint8_t streams, std::uint8_t stream, bool we_called) {
@@ -213,7 +213,7 @@ void Group::OnConnection(const IncomingPtr& connection) {
 }
 
 void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection) {
-  if (connection->HasLeft()) {  // before an own connection is given up for it
+  if (connection->HasLeft()) {  // checked before this rank drops its own connection in favour of this one
     ++context_.options.counters->abandoned;
     return connection->HangUp();
   }
@@ -240,7 +240,7 @@ void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connecti
     return ControlStands(peer, std::move(fd), connection->TakeWire(), nullptr);
   }
   ++context_.options.counters->abandoned;
-  // The client went away. If this process was connecting as well, it goes on.
+  // The client has closed the connection. If this rank was connecting as well, it connects again.
   if (peer->state == PeerState::kConnecting) BeginControl(peer);
 }
 
@@ -261,7 +261,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const std::string path =
       fmt::format("{}{} ({}; {}{}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
                   congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
-  // Within the host the kernel moves the bytes, and no interface takes part.
+  // Within the host the kernel moves the bytes, and no interface is used.
   LinkEnd link = same_host ? LinkEnd{} : LinkOf(local_interface);
   link.address = LocalSocketAddress(fd.get()).ip.ToString();
   {
@@ -296,7 +296,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
 }
 
 void Group::ReadControl(const PeerPtr& peer) {
-  // Bytes that TLS has already taken make the socket readable no more.
+  // Bytes that TLS has already read do not make the socket readable.
   if (peer->channel->HasReceived()) {
     return asio::post(context_.io, [self = shared_from_this(), peer] { self->OnControlReadable(peer); });
   }
@@ -370,9 +370,9 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
   const bool was_open = peer->state == PeerState::kOpen;
   peer->state = PeerState::kEnded;
-  // A peer that broke the protocol, or whose bytes came damaged, is alive, and would take a connection that just ends
-  // for the death of this rank. So the observer is called while it can still send the reason. Unread bytes are drained,
-  // so that the end does not become a reset, which might destroy the reason.
+  // A peer that broke the protocol, or whose bytes arrived damaged, is alive. If the connection just ended, it would
+  // report the death of this rank. So the observer is called while it can still send the reason to the peer. Unread
+  // bytes are drained, so that the end does not become a reset, which might destroy the reason.
   const bool lives = lost && (lost->code() == ErrorCode::kProtocol || lost->code() == ErrorCode::kCorrupt);
   if (lives) {
     config_.observer->OnPeerLost(peer->rank, *lost);
@@ -403,7 +403,7 @@ std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::u
   peer->lanes.emplace(index, lane);
   lane->deadline.expires_after(config_.connect_timeout);
   lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {
-    // If this rank is connecting, the connector has a deadline of its own, and its error says more.
+    // If this rank is connecting, the connector has its own deadline, and its error says more.
     if (failed || self->closed_ || !lane->connectors.empty() || peer->state != PeerState::kOpen) return;
     self->FailLane(
         peer, index,
@@ -472,7 +472,7 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
   if (closed_ || lane->over) return;
   SetNoDelay(fd.get());
-  if (!we_called) {  // otherwise the connector did it before connecting, which is the better time
+  if (!we_called) {  // otherwise the connector did it before connecting, which is better
     SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, we_called));
     SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
   }

@@ -1,12 +1,12 @@
 // One endpoint as the control thread sees it: its peers, the control connection with each, and the lanes that are being
 // made. The owner's side of the same endpoint is endpoint.h; the two share the mailbox.
 //
-// Which rank connects: the rank that first needs a lane makes the control connection, unless there is one. If both
-// connect at once, the higher rank's connection is kept as soon as its hello was sent: the higher rank tells the lower
-// one to try again, and the lower rank accepts the higher's connection and drops its own. A hello that was sent either
-// arrives, or its connection breaks and it is sent again. So exactly one connection is established, and messages wait
-// in the one ControlChannel until then. Lanes are always connected by the higher rank; the lower rank asks for one over
-// the control connection.
+// Which rank connects: the rank that first needs a lane makes the control connection, unless there is one already. If
+// both ranks connect at once, the higher rank's connection is kept as soon as its hello was sent. The higher rank then
+// replies kTryAgain to the lower rank, which accepts the higher rank's connection and drops its own. A hello that was
+// sent either arrives, or its connection breaks and the hello is sent again. So exactly one connection is established,
+// and messages wait in the one ControlChannel until then. Lanes are always connected by the higher rank; the lower rank
+// asks for one over the control connection.
 //
 // Thread rule: the control thread, except where marked.
 #pragma once
@@ -44,14 +44,14 @@ struct GroupConfig {
   std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
 };
 
-// What all groups of a transport share; outlives them.
+// The objects that all groups of a transport share. They outlive the groups.
 struct GroupContext {
   asio::io_context& io;
   const TcpOptions& options;
   const TcpAddress& self;
   const std::vector<LocalAddress>& local;
   HandshakeAcceptor& acceptor;
-  bool& warned_of_networks;  // the control thread's
+  bool& warned_of_networks;  // only the control thread uses it
   const std::vector<std::string> system_congestion_control = {SystemCongestionControl()};
 };
 
@@ -67,12 +67,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
   // ---- any thread ----
 
-  // Makes SendControl to `peer` queue from now on.
+  // From now on SendControl queues messages to `peer`.
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
-  // Sets what Endpoint::LeaveBehind describes; Close keeps it.
+  // Sets the message of Endpoint::LeaveBehind; Close keeps it.
   void LeaveBehind(const ControlMessage& message);
-  std::string left_behind() const;  // the message as a frame; "": there is none
+  std::string left_behind() const;  // the message as a frame; "": none was set
   std::vector<Rank> ControlPeers() const;
   bool IsConnected(Rank peer) const;
   bool ControlFlushed() const;
@@ -81,8 +81,8 @@ class Group : public std::enable_shared_from_this<Group> {
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
   bool SplitsLanesTo(Rank peer) const;  // a lane is two sockets
-  // For a connection with `peer`. An accepted connection begins with the setting for this host, so one from another
-  // host is set back to the system's.
+  // The algorithms to try for a connection with `peer`. An accepted connection begins with the setting for this host,
+  // so a connection from another host is reset to the system's algorithm.
   const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
  private:
@@ -90,9 +90,9 @@ class Group : public std::enable_shared_from_this<Group> {
     explicit LaneInProgress(asio::io_context& io) : deadline(io) {}
     AwakeTimer deadline;
     std::vector<std::shared_ptr<Connector>> connectors;
-    bool begun = false;             // connecting, or the peer was asked to connect
-    std::uint8_t streams_due = 1;   // sockets still to come, once one came or was begun
-    std::uint8_t streams_seen = 0;  // bit by stream
+    bool begun = false;             // this rank connects, or has asked the peer to connect
+    std::uint8_t streams_due = 1;   // sockets not established yet; valid once one was established or begun
+    std::uint8_t streams_seen = 0;  // the streams that are established: a bit for each
     bool over = false;              // handed over completely, or failed
   };
   enum class PeerState : std::uint8_t { kIdle, kConnecting, kOpen, kEnded };
@@ -104,10 +104,10 @@ class Group : public std::enable_shared_from_this<Group> {
     std::shared_ptr<Connector> connector;
     asio::posix::stream_descriptor socket;
     ControlReader reader;
-    std::string address;  // of the other end of the control connection
+    std::string address;  // the other end of the control connection
     bool flush_watched = false;
     bool goodbye = false;             // the peer has sent one
-    std::optional<Error> lane_error;  // why no lane can be made any more
+    std::optional<Error> lane_error;  // the reason why no lane can be made any more
     std::map<std::uint32_t, std::shared_ptr<LaneInProgress>> lanes;
   };
   using PeerPtr = std::shared_ptr<Peer>;
@@ -121,14 +121,14 @@ class Group : public std::enable_shared_from_this<Group> {
 
   void BeginControl(const PeerPtr& peer);
   void OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection);
-  // `way`: the attempt by which this rank connected; null: the peer connected.
+  // The control connection is established. `way`: the attempt by which this rank connected; null: the peer connected.
   void ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
   void OnControlReadable(const PeerPtr& peer);
   void WatchFlush(Rank rank);
   // False: the peer has ended meanwhile.
   bool OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames);
-  // The control connection has ended: with a reason if the peer is lost, without one after a goodbye.
+  // Ends the control connection. `lost`: the reason if the peer is lost; empty after a goodbye.
   void EndPeer(const PeerPtr& peer, std::optional<Error> lost);
   Error ErrorAbout(Rank peer, ErrorCode code, std::string message, const std::string& address) const;
 
@@ -137,7 +137,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
                 Fd fd, Wire wire);
-  // The interface that has a socket's local address; "": unknown.
+  // The interface that has the socket's local address; "": unknown.
   std::string InterfaceOf(int fd) const;
   void FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error);
 
@@ -150,8 +150,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
   mutable std::mutex view_mutex_;  // guards the fields below, which any thread may read
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
-  std::map<Rank, std::string> paths_;     // of control connections that were established
-  std::map<Rank, std::string> attempts_;  // of those that are being made: the state of each address
+  std::map<Rank, std::string> paths_;     // how each established control connection was chosen
+  std::map<Rank, std::string> attempts_;  // for connections that are being made: the state of each address
   std::map<Rank, LinkEnd> links_;
   std::string left_behind_;
   std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // the paths of lanes on further rails, by rail

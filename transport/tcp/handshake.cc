@@ -22,7 +22,7 @@ std::string_view MagicOf(MessageReader::Kind kind) {
   return kProofMagic;
 }
 
-// A nonce or proof, if all of it is there.
+// A nonce or proof; empty if bytes are missing.
 template <std::size_t size>
 std::optional<std::array<std::byte, size>> ReadArray(ByteReader& reader) {
   const Bytes bytes = AsBytes(reader.Raw(size));

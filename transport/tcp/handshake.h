@@ -1,9 +1,9 @@
 // The first bytes on every TCP connection: which process connects, for what, and whether it is accepted. Sans-I/O:
 // bytes in, bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
 //
-// Here are the messages and the checks of their contents; handshake_sides.h has the order in which they go, and the
-// proofs of knowing the job's token. Each message contains its length, and a reader takes exactly that many bytes
-// (`wanted`), so that later bytes stay in the socket for its next owner.
+// This file has the messages and the checks of their contents; handshake_sides.h has their order, and the proofs of
+// knowing the job's token. Each message contains its length, and a reader takes exactly that many bytes (`wanted`), so
+// that later bytes stay in the socket for its next owner.
 //
 // Thread rule: values and one-thread objects.
 #pragma once
@@ -24,7 +24,7 @@ namespace rondo::tcp {
 
 inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
-inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; a larger length is refused, not allocated
+inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; a larger length is refused without allocating
 inline constexpr std::size_t kMaxReplyTextBytes = 512;
 
 enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
@@ -32,7 +32,7 @@ enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
 struct Hello {
   ConnectionKind kind = ConnectionKind::kControl;
   std::uint8_t streams = 1;  // sockets of this lane: 1, or 2 with one direction each (lane.h)
-  std::uint8_t stream = 0;   // which of them this is: 0 carries the client's bytes, 1 the server's
+  std::uint8_t stream = 0;   // the number of this socket: 0 carries the client's bytes, 1 the server's
   std::uint32_t index = 0;   // of the lane
   std::uint32_t rail = 0;
   std::uint64_t communicator = 0;
@@ -41,7 +41,7 @@ struct Hello {
   Rank to = kNoRank;
   std::string job;             // at most 255 bytes, like the two below
   std::string from_instance;   // of the connecting process
-  std::string to_instance;     // of the process that it intends to reach
+  std::string to_instance;     // of the process that the client wants to reach
   std::optional<Nonce> nonce;  // set: the client has a job token, and can prove it
 
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -49,7 +49,7 @@ struct Hello {
 
 enum class Verdict : std::uint8_t {
   kAccepted = 1,
-  kHeld = 2,      // the client belongs here, but its endpoint is not open yet: wait, another reply follows
+  kHeld = 2,      // the client is a peer, but its endpoint is not open yet: wait, another reply follows
   kTryAgain = 3,  // not now (a limit, or both connected at once): `text` says why
   kRefused = 4,   // never: `code` and `text` say why
   kProve = 5,     // send a proof over `nonce` that you know the job's token; another reply follows
@@ -58,20 +58,20 @@ enum class Verdict : std::uint8_t {
 struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
-  std::string text;                       // as well; cut to kMaxReplyTextBytes on the wire
-  std::optional<Nonce> nonce = {};        // the server's, with kProve alone
-  std::optional<TokenProof> proof = {};   // that the server knows the token, too; only if the client has proved it
+  std::string text;                       // meaningful for the same verdicts; cut to kMaxReplyTextBytes on the wire
+  std::optional<Nonce> nonce = {};        // the server's; only with kProve
+  std::optional<TokenProof> proof = {};   // the server's proof of the token; only if the client has proved it
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 
 std::vector<std::byte> Encode(const Hello& hello);
-// REQUIRES: a nonce for kProve, and for nothing else.
+// REQUIRES: reply.nonce is set for kProve, and for no other verdict.
 std::vector<std::byte> Encode(const Reply& reply);
 // The client's answer to kProve.
 std::vector<std::byte> Encode(const TokenProof& proof);
 
-// Collects one message, in whatever pieces it arrives.
+// Collects one message, no matter in which pieces it arrives.
 class MessageReader {
  public:
   enum class Kind : std::uint8_t { kHello, kReply, kProof };
@@ -79,8 +79,8 @@ class MessageReader {
 
   // How many bytes to read next at most; 0 when the message is complete.
   std::size_t wanted() const;
-  // REQUIRES: bytes.size() <= wanted(). kProtocol: no Rondo sent this (decided at the first wrong byte).
-  // kVersionMismatch: another version of Rondo did; the error names both.
+  // REQUIRES: bytes.size() <= wanted(). kProtocol: the sender is not Rondo (detected at the first wrong byte).
+  // kVersionMismatch: the sender is another version of Rondo; the error names both versions.
   Status Feed(Bytes bytes);
   bool complete() const { return body_bytes_known_ && collected_.size() == kPreambleBytes + body_bytes_; }
 
@@ -98,15 +98,16 @@ class MessageReader {
   std::size_t body_bytes_ = 0;
 };
 
-// What a process checks a hello against.
+// The values of this process against which a hello is checked.
 struct Identity {
   std::string job;
   std::uint64_t generation = 0;
   std::string instance;
 };
-// Whether the client belongs to this job and generation and intends to reach this process.
+// Checks whether the client belongs to this job and generation and wants to reach this process.
 Reply JudgeHello(const Hello& hello, const Identity& self);
-// Whether the ranks fit the endpoint. `instances`: those of the group's processes, by rank.
+// Checks whether the ranks of the hello fit the endpoint. `instances`: the instance of each process of the group, by
+// rank.
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);
 
 }  // namespace rondo::tcp

@@ -14,7 +14,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;  // then the control thread looks after its other work
+constexpr int kAcceptsPerTurn = 64;  // then the control thread does its other work
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kLogInterval = std::chrono::seconds(10);
 
@@ -23,11 +23,12 @@ constexpr auto kLogInterval = std::chrono::seconds(10);
 // ---- IncomingConnection ----
 
 bool IncomingConnection::SendBytes(Bytes bytes) {
-  // These are the first bytes that this process sends on the connection, so there is room for them.
+  // These are the first bytes that this process sends on the connection, so the socket has room for them.
   return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
-// If this thread has not run for a while, a client may have given up: its hello has come, and so has its end.
+// If this thread has not run for a while, a client may have given up: its hello has arrived, and then the end of its
+// stream.
 bool IncomingConnection::HasLeft() {
   char byte = 0;
   const ssize_t next = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -65,7 +66,7 @@ void IncomingConnection::Hold(Duration limit, std::function<void()> gone) {
   };
   timer_.expires_after(limit);
   timer_.async_wait(ended);
-  // Nothing may come before our acceptance, so anything readable is the end or a violation.
+  // A client must send nothing before its acceptance, so anything readable is the end or a protocol violation.
   socket_.async_wait(asio::posix::stream_descriptor::wait_read, ended);
 }
 
@@ -122,7 +123,7 @@ bool HandshakeAcceptor::AcceptOne(Listener& listener, bool has_room) {
   return true;
 }
 
-// Accepts one at a time: the descriptor is free again when that client has its reply.
+// Accepts one client at a time: the descriptor is free again when that client has its reply.
 void HandshakeAcceptor::AcceptBySpare(Listener& listener) {
   if (!spare_) return;
   spare_.Close();
@@ -143,13 +144,13 @@ void HandshakeAcceptor::AcceptAll(Listener& listener) {
       AcceptBySpare(listener);
       return Pause(listener, error);
     }
-    // All other errors (ECONNABORTED, EINTR, network errors of that connection) concern that one client only.
+    // All other errors (ECONNABORTED, EINTR, network errors of that connection) concern only that one client.
   }
   WaitForConnections(listener);
 }
 
 void HandshakeAcceptor::Pause(Listener& listener, int error) {
-  // The listener stays readable, so waiting for it would spin; clients wait in its backlog meanwhile.
+  // The listener stays readable, so waiting for it would spin. During the pause clients wait in its backlog.
   ++options_.counters->accept_errors;
   LogNowAndThen(LogLevel::kWarning,
                 SystemError(error, "cannot accept connections for now", ErrorCode::kResource).ToString());
@@ -164,7 +165,7 @@ void HandshakeAcceptor::Pause(Listener& listener, int error) {
 void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool has_room) {
   if (pending_.size() >= options_.max_pending_handshakes) {
     // A peer sends its hello as soon as it has connected, so the longest silent client is the least likely to be a
-    // peer. A peer would try again.
+    // peer. If it is one, it tries again.
     const auto silent = std::find_if(pending_.begin(), pending_.end(), [](const auto& c) { return !c->spoke_; });
     const IncomingPtr oldest = silent != pending_.end() ? *silent : pending_.front();
     ++options_.counters->evicted;
@@ -198,34 +199,34 @@ void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool 
 }
 
 void HandshakeAcceptor::Read(const IncomingPtr& connection) {
-  connection->socket_.async_wait(asio::posix::stream_descriptor::wait_read, [this, connection](
-                                                                                const asio::error_code& error) {
-    if (error || !connection->socket_.is_open()) return;
-    while (true) {
-      std::array<std::byte, kMaxHandshakeBytes> bytes;
-      const std::size_t wanted = std::min(connection->side_.wanted(), bytes.size());
-      const ssize_t got =
-          connection->wire_.Receive(connection->socket_.native_handle(), MutableBytes(bytes).first(wanted));
-      connection->spoke_ = !connection->wire_.beginning().empty();
-      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
-      if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
-      if (got <= 0 && connection->side_.challenged()) {
-        ++options_.counters->abandoned;  // a peer does so too, if both connect at once and the other connection is kept
-        return Drop(connection, "it went away before it had proved that it knows the job's token");
-      }
-      if (got <= 0) {
-        // If two peers connect to each other at once, one of them gives up, perhaps in the midst of TLS's
-        // handshake.
-        const bool spoke_tls = options_.tls && BeginsTls(connection->wire_.beginning());
-        ++(spoke_tls ? options_.counters->abandoned : options_.counters->unknown);
-        return Drop(connection, "it went away before its hello was complete");
-      }
-      const auto next = connection->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
-      if (!next) return OnBroken(connection, next.error());
-      if (*next == ServerHandshake::Next::kJudge) return OnHello(connection);
-      if (*next == ServerHandshake::Next::kSend) connection->SendBytes(connection->side_.challenge());
-    }
-  });
+  connection->socket_.async_wait(
+      asio::posix::stream_descriptor::wait_read, [this, connection](const asio::error_code& error) {
+        if (error || !connection->socket_.is_open()) return;
+        while (true) {
+          std::array<std::byte, kMaxHandshakeBytes> bytes;
+          const std::size_t wanted = std::min(connection->side_.wanted(), bytes.size());
+          const ssize_t got =
+              connection->wire_.Receive(connection->socket_.native_handle(), MutableBytes(bytes).first(wanted));
+          connection->spoke_ = !connection->wire_.beginning().empty();
+          if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
+          if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
+          if (got <= 0 && connection->side_.challenged()) {
+            ++options_.counters
+                  ->abandoned;  // a peer does the same if both connect at once and the other connection is kept
+            return Drop(connection, "it went away before it had proved that it knows the job's token");
+          }
+          if (got <= 0) {
+            // If two peers connect to each other at once, one of them gives up, perhaps during TLS's handshake.
+            const bool spoke_tls = options_.tls && BeginsTls(connection->wire_.beginning());
+            ++(spoke_tls ? options_.counters->abandoned : options_.counters->unknown);
+            return Drop(connection, "it went away before its hello was complete");
+          }
+          const auto next = connection->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
+          if (!next) return OnBroken(connection, next.error());
+          if (*next == ServerHandshake::Next::kJudge) return OnHello(connection);
+          if (*next == ServerHandshake::Next::kSend) connection->SendBytes(connection->side_.challenge());
+        }
+      });
 }
 
 void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& error) {
@@ -238,16 +239,16 @@ void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& err
       ++options_.counters->auth_failed;
       connection->Send({Verdict::kRefused, error.code(), error.message()});
       break;
-    case ErrorCode::kResource: ++options_.counters->retry_requested; break;  // it tries again
+    case ErrorCode::kResource: ++options_.counters->retry_requested; break;  // the client tries again
     default:
       ++options_.counters->unknown;
-      // A client that begins with TLS need not guess why it gets no answer.
+      // This reply tells a TLS client why the connection ends.
       if (!options_.tls && BeginsTls(connection->wire_.beginning())) connection->SendBytes(kTlsNotSpoken);
   }
   Drop(connection, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
 }
 
-// The client got TLS's alert, which says why. A Rondo without TLS gets the reply that it waits for.
+// TLS has sent the client an alert with the reason. A Rondo process without TLS gets the reply that it waits for.
 void HandshakeAcceptor::OnTlsFailure(const IncomingPtr& connection) {
   const Bytes beginning = connection->wire_.beginning();
   const std::string why = connection->wire_.failure()->message();
@@ -268,7 +269,7 @@ void HandshakeAcceptor::OnHello(const IncomingPtr& connection) {
   if (const Reply reply = JudgeHello(connection->hello(), identity_); reply.verdict != Verdict::kAccepted) {
     return Reject(connection, reply);
   }
-  if (!connection->has_room_) KeepSpare();  // some descriptor may be free by now
+  if (!connection->has_room_) KeepSpare();  // a descriptor may be free by now
   if (!connection->has_room_ && !spare_) {
     return Reject(connection,
                   {Verdict::kTryAgain, ErrorCode::kResource, "it cannot take connections: " + SystemWords(EMFILE)});

@@ -1,9 +1,9 @@
 // The listening side: accepts connections and reads their hello, in bounded number and time. Foreign clients (other
 // protocols, random bytes, silence) are dropped, counted and logged now and then. They get no reply except TLS's own
-// alerts, and never disturb the job. Nor does an unauthenticated client, which learns no more than that it did not
-// prove to know the token.
+// alerts, and never disturb the job. An unauthenticated client does not disturb it either, and learns only that it has
+// not proved to know the token.
 //
-// Thread rule: the control thread; the constructor and the destructor while it does not run.
+// Thread rule: the control thread. The constructor and the destructor must run while the control thread does not run.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -26,7 +26,7 @@
 
 namespace rondo::tcp {
 
-// A connection from the time it was accepted until it is given a verdict.
+// An accepted connection that has not received a verdict yet.
 class IncomingConnection : public std::enable_shared_from_this<IncomingConnection> {
  public:
   IncomingConnection(asio::io_context& io, std::shared_ptr<const JobToken> token)
@@ -35,18 +35,18 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   const Hello& hello() const { return side_.hello(); }
   const std::string& remote() const { return remote_; }
 
-  // Whether the client has closed the connection meanwhile.
+  // Whether the client has closed the connection.
   bool HasLeft();
-  // Sends the acceptance and gives the socket away. Empty: the client has closed it.
+  // Sends the acceptance and returns the socket. Empty: the client has closed the connection.
   Fd Accept();
-  // The way to read and write the socket, after Accept.
+  // Returns the object that reads and writes the socket. Call it after Accept.
   Wire TakeWire() { return std::move(wire_); }
   // Sends a reply that ends the connection.
   void Dismiss(const Reply& reply);
   // Closes the connection without a reply, and without allocating. A peer tries again.
   void HangUp();
-  // Asks the client to wait. `gone` is called if it closes the connection or sends anything meanwhile, or when `limit`
-  // has passed.
+  // Asks the client to wait. `gone` is called if the client closes the connection or sends anything before its verdict,
+  // or when `limit` has passed.
   void Hold(Duration limit, std::function<void()> gone);
 
  private:
@@ -59,15 +59,15 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   ServerHandshake side_;
   Wire wire_;
   std::string remote_;
-  bool spoke_ = false;    // at least one byte has come
-  bool has_room_ = true;  // false: it was accepted only to be told that no descriptor is left here
+  bool spoke_ = false;    // at least one byte has arrived
+  bool has_room_ = true;  // false: accepted only to report to the client that no descriptor is left here
 };
 using IncomingPtr = std::shared_ptr<IncomingConnection>;
 
 class HandshakeAcceptor {
  public:
-  // `options` outlives the acceptor. `identity`: who this process is. `on_connection` gets the connections of clients
-  // that belong to this job and generation, and mean this process.
+  // `options` outlives the acceptor. `identity`: the values against which hellos are checked. `on_connection` gets the
+  // connections of clients that belong to this job and generation, and want to reach this process.
   HandshakeAcceptor(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
                     std::function<void(IncomingPtr)> on_connection);
   ~HandshakeAcceptor();
@@ -78,15 +78,16 @@ class HandshakeAcceptor {
 
   // Ends a connection with a verdict, and counts it.
   void Reject(const IncomingPtr& connection, const Reply& reply);
-  // Called after an exception in a handler, which may have left a connection unread. Closes all connections whose hello
-  // has not come yet; their clients try again. Accepts again on listeners where nothing waits.
+  // Must be called after an exception in a handler, which may have left a connection unread. Closes all connections
+  // whose hello has not arrived yet; their clients try again. Restarts accepting on listeners for which no handler
+  // waits.
   void DropPending();
 
  private:
   struct Listener {
     explicit Listener(asio::io_context& io) : socket(io) {}
     asio::posix::stream_descriptor socket;
-    bool waits = false;  // a handler will call AcceptAll
+    bool waits = false;  // a pending handler will call AcceptAll
   };
 
   void WaitForConnections(Listener& listener);
@@ -109,7 +110,8 @@ class HandshakeAcceptor {
   const Identity identity_;
   const std::function<void(IncomingPtr)> on_connection_;
   std::list<Listener> listeners_;
-  // A descriptor in reserve. It is closed when the process has none left, so that a client can be accepted and told so.
+  // A descriptor in reserve. It is closed when the process has no other left, so that a client can be accepted and
+  // receive that reason.
   Fd spare_;
   std::deque<IncomingPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};

@@ -1,13 +1,13 @@
 // The two sides of a handshake between peers: which message follows which. Sans-I/O.
 //
-//   client -> server   hello                  with a nonce of the client's, where it has a token
-//   server -> client   "prove"                with a nonce of the server's; only if both have a token
+//   client -> server   hello with the client's nonce, if it has a token
+//   server -> client   "prove" with the server's nonce; only if both have a token
 //   client -> server   proof
-//   server -> client   replies, each proved
+//   server -> client   replies, each with a proof
 //
-// Who proves what: base/handshake.h. The server refuses a client without its token (kAuth, with a text) before it
-// checks anything else of the hello, and a client with a token accepts no reply without a proof. Only that refusal
-// comes without a proof: a proof would give the client material to guess a weak token. Layout: docs/WIRE.md,
+// base/handshake.h says what each side proves. The server refuses a client without its token (kAuth, with a text)
+// before it checks any other part of the hello. A client with a token accepts no reply without a proof. Only the kAuth
+// refusal has no proof: a proof would give the client material to guess a weak token. Layout: docs/WIRE.md,
 // "Handshake".
 //
 // Thread rule: one-thread objects.
@@ -37,12 +37,12 @@ class ServerHandshake {
   };
   // How many bytes to read next at most; 0 at kJudge.
   std::size_t wanted() const { return reader_.wanted(); }
-  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol: no Rondo sent this, so it gets no
-  // answer. kVersionMismatch, kAuth and kResource (no random bytes): refuse it with this text.
+  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol: the client is not Rondo, so it gets
+  // no reply. kVersionMismatch, kAuth and kResource (no random bytes): refuse the client with the error's text.
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& challenge() const { return challenge_; }
-  // Whether the hello is complete, and the client must prove the token now.
+  // Whether the hello is complete, and the client must prove the token next.
   bool challenged() const { return proof_.challenged(); }
   // REQUIRES: kJudge.
   const Hello& hello() const { return hello_; }
@@ -56,7 +56,7 @@ class ServerHandshake {
   ServerProof proof_;
   MessageReader reader_{MessageReader::Kind::kHello};
   Hello hello_;
-  std::vector<std::byte> challenge_;  // empty: none was given
+  std::vector<std::byte> challenge_;  // empty: there was no challenge
 };
 
 class ClientHandshake {
@@ -70,11 +70,11 @@ class ClientHandshake {
   enum class Next : std::uint8_t {
     kRead,   // as many bytes as are wanted
     kSend,   // proof(), then read on
-    kReply,  // reply() is there; after kHeld another one follows
+    kReply,  // reply() is complete; after kHeld another reply follows
   };
   std::size_t wanted() const { return reader_.wanted(); }
-  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol, kVersionMismatch: those of
-  // MessageReader. kAuth: the two do not know the same token, or one of them has none.
+  // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol, kVersionMismatch: as in
+  // MessageReader. kAuth: both sides do not know the same token, or one of them has none.
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& proof() const { return proof_; }
@@ -87,7 +87,7 @@ class ClientHandshake {
   ClientProof client_;
   std::vector<std::byte> hello_bytes_;
   MessageReader reader_{MessageReader::Kind::kReply};
-  std::vector<std::byte> proof_;  // empty: none was asked for
+  std::vector<std::byte> proof_;  // empty: the server requested no proof
   Reply reply_;
 };
 

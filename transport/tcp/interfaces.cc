@@ -23,8 +23,8 @@
 namespace rondo::tcp {
 namespace {
 
-// The names in a folder; none if there is no such folder. (A std::filesystem::directory_iterator ends the process when
-// memory runs out: its increment is noexcept, and allocates.)
+// The names in a folder; none if there is no such folder. (std::filesystem::directory_iterator would end the process
+// when memory runs out: its increment is noexcept, but allocates.)
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   const auto close = [](DIR* directory) { closedir(directory); };
@@ -46,9 +46,9 @@ std::map<std::string, std::vector<std::string>> RdmaDevices() {
   return devices;
 }
 
-// "100 Gb/sec (4X EDR)" -> 100000, of the RDMA port that an interface belongs to.
+// "100 Gb/sec (4X EDR)" -> 100000, for the RDMA port to which an interface belongs.
 std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
-  int port = 0;  // from 0
+  int port = 0;  // counted from 0
   std::ifstream(net_folder + "/dev_port") >> port;
   for (const std::string& device : NamesIn(net_folder + "/device/infiniband")) {
     for (const int number : {port + 1, 1}) {
@@ -60,12 +60,12 @@ std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
   return 0;
 }
 
-// `below`: how many interfaces may be stacked below it.
+// `below`: how many interfaces may be stacked below `interface`.
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys, int below) {
   const std::string folder = sys + "/class/net/" + interface;
   // A veth pair claims 10 Gbit/s, but has no device behind it.
   if (Exists(folder + "/device") || Exists(folder + "/bonding")) {
-    double mbps = 0;  // -1: its driver does not know
+    double mbps = 0;  // -1: its driver does not report a speed
     std::ifstream(folder + "/speed") >> mbps;
     return mbps > 0 ? static_cast<std::uint32_t>(mbps) : RdmaMbps(folder, sys);
   }
@@ -195,7 +195,7 @@ Result<InterfaceExpression> InterfaceExpression::Parse(std::string_view text) {
     item.exact = exact;
     if (part.starts_with('=')) {
       item.exact = true;
-      exact = exact || first;  // in front of the list it holds for the whole list, as NCCL has it
+      exact = exact || first;  // in front of the list it applies to the whole list, as in NCCL
       part.remove_prefix(1);
     }
     first = false;

@@ -1,7 +1,7 @@
 // The network interfaces of this machine, and which of their addresses to publish in which order.
 //
-// All decisions are pure functions of a list of LocalAddress, so that tests can invent one; only EnumerateInterfaces
-// asks the machine.
+// All decisions are pure functions of a list of LocalAddress, so that tests can invent one. Only EnumerateInterfaces
+// reads the machine's interfaces.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,16 @@ struct LocalAddress {
 Result<std::vector<LocalAddress>> EnumerateInterfaces();
 
 // An interface as the end of a path: its name, its MTU, and the speed of its wire as its driver reports it (drivers of
-// virtual interfaces do not). The address is left empty. An interface that does not exist gives an empty LinkEnd.
+// virtual interfaces do not). Its address stays empty. If the interface does not exist, LinkEnd is empty.
 LinkEnd LinkOf(const std::string& interface);
 
 // The speed of an interface's wire in Mbit/s: as its driver reports it, or the rate of its RDMA device. A VLAN, bridge
-// or the like has the speed of the interface below it. 0: unknown; virtual interfaces are, since their drivers invent a
-// number. `sys`: the folder of the system's files, "/sys".
+// or the like has the speed of the interface below it. 0: unknown, also for virtual interfaces, because their drivers
+// invent a number. `sys`: the folder of the system's files, "/sys".
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys);
 std::string DescribeSpeed(std::uint32_t mbps);  // "100 Gbit/s", "speed unknown"
 
-// How good an address is for connections from elsewhere; the smaller the better.
+// How good an address is for connections from other hosts; smaller is better.
 enum class AddressClass : std::uint8_t {
   kGlobal,     // up, and valid beyond the link
   kVirtual,    // docker*, veth*, br-*, virbr*, cni*, flannel*, cali*: bridges to containers on this machine
@@ -51,11 +51,11 @@ enum class AddressClass : std::uint8_t {
 AddressClass Classify(const LocalAddress& address);
 std::string_view Describe(AddressClass address_class);  // "global", "container bridge" ...
 
-// The interfaces that a user wants. Items are separated by commas:
+// The user's selection of interfaces. Commas separate its items:
 //   "eth"           names that begin with it, or the RDMA device of that very name ("mlx5_0")
-//   "=eth0,=ib0"    exact names (one '=' in front of the list holds for the whole list)
+//   "=eth0,=ib0"    exact names (one '=' in front of the list applies to the whole list)
 //   "10.0.0.0/8"    addresses in that network; a bare address means exactly it
-//   "^docker0,lo"   everything but these ('^' in front of the list; "^=eth0" with exact names)
+//   "^docker0,lo"   all except these ('^' in front of the list; "^=eth0" with exact names)
 class InterfaceExpression {
  public:
   // kInvalidArgument names the item and what is wrong with it. "" matches every interface.

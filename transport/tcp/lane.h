@@ -1,12 +1,12 @@
 // A lane over one or two TCP sockets.
 //
-// One socket or two: a lane is one duplex socket, or (TcpOptions::split_local_lanes) between processes of one host two,
-// one per direction. A program that does nothing but stream both ways gained a third from two sockets (2.3 -> 3.0 GB/s
-// each way at 64 KiB: both ends of one socket contend for its lock, because loopback delivers inside the sender's
-// system call). Real lanes gained a tenth at 64 KiB (16.5 -> 15.0 us an exchange), nothing that could be told from
-// noise at 1 MiB and above, and lost a third of their latency: 6.4 -> 8.4 us a round trip of 4 bytes, because
-// acknowledgements no longer ride on the answer. Hence one. (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic, medians
-// of 3, other load on the machine.)
+// A lane is one duplex socket. Between processes of one host it may be two sockets, one per direction
+// (TcpOptions::split_local_lanes). With two sockets a program that only streams both ways gained a third (2.3 -> 3.0
+// GB/s each way at 64 KiB). With one socket both ends contend for its lock, because loopback delivers inside the
+// sender's system call. Real lanes gained a tenth at 64 KiB (16.5 -> 15.0 us an exchange), and nothing measurable at 1
+// MiB and above. Their latency grew by a third (6.4 -> 8.4 us for a round trip of 4 bytes), because acknowledgements no
+// longer share a packet with the answer. So one socket is the default. (2 vCPUs, Sapphire Rapids class, Linux 6.18,
+// cubic, medians of 3, other load on the machine.)
 //
 // Hot path: Write is one sendmsg, Peek at most one recv (none while enough is staged), ReadInto copies what is staged
 // and makes at most one recv straight into the destination. No allocation, no lock.
@@ -30,7 +30,7 @@ class TcpLane final : public SocketLane {
 
   std::size_t Write(std::span<const Bytes> pieces) override;
   std::uint64_t accepted() const override { return accepted_; }
-  std::uint64_t released() const override { return accepted_; }  // the kernel copied
+  std::uint64_t released() const override { return accepted_; }  // the kernel has copied the bytes
 
   Arrived Peek(std::size_t want) override;
   void Consume(std::size_t bytes) override;
@@ -42,7 +42,7 @@ class TcpLane final : public SocketLane {
 
   // ---- for the endpoint ----
 
-  // One or both directions; the lane opens when both have their socket.
+  // Takes the socket of one or both directions. The lane opens when both directions have their socket.
   void Adopt(Delivery delivery) override;
   void ShutDownWriting() override;
   void DrainBeforeClose() override;
@@ -52,7 +52,7 @@ class TcpLane final : public SocketLane {
   void Fetch(std::size_t bytes);
   // Interprets the result of recv; returns the bytes received.
   std::size_t Received(ssize_t result);
-  // After the kernel has announced the end of the peer's stream: ends the lane if all bytes are consumed.
+  // Ends the lane if the kernel has announced the end of the peer's stream and all bytes are consumed.
   void LookForEnd();
   void Broke(std::string_view doing, int error) { SocketLane::Broke(doing, error, sender(), staging_.received()); }
   int sender() const { return sender_ ? sender_.get() : receiver_.get(); }

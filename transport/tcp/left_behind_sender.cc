@@ -13,7 +13,7 @@ void LeftBehindSender::Send(asio::io_context& io, Fd fd, Wire wire, std::string_
   const auto sender = std::make_shared<LeftBehindSender>(io);
   asio::error_code error;
   sender->socket_.assign(fd.get(), error);
-  if (error) return;  // the peer finds the connection closed, and reports the loss
+  if (error) return;  // the peer sees a closed connection, and reports the loss
   const int socket = fd.Release();
   // A fresh connection has room for far more than a control frame.
   if (!wire.SendAll(socket, AsBytes(frame))) return sender->End();

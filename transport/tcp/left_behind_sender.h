@@ -1,9 +1,9 @@
-// The control connection of a peer that connects only after this rank's endpoint has been destroyed. It carries what
-// the endpoint left behind (Endpoint::LeaveBehind), and ends when the peer has closed it or a limit has passed. Until
-// then it stays open: bytes that the peer sends meanwhile would turn a close into a reset, which may overtake the
-// message.
+// The control connection of a peer that connects only after this rank's endpoint has been destroyed. It carries the
+// message that the endpoint left behind (Endpoint::LeaveBehind), and ends when the peer has closed the connection or a
+// limit has passed. Until then the connection stays open: if it were closed, bytes that the peer still sends would
+// cause a reset, which may overtake the message.
 //
-// Thread rule: the control thread. Keeps itself alive until it ends.
+// Thread rule: the control thread. The object keeps itself alive until its connection ends.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -20,7 +20,7 @@ namespace rondo::tcp {
 
 class LeftBehindSender : public std::enable_shared_from_this<LeftBehindSender> {
  public:
-  // `fd` has been accepted; `frame` is a control frame.
+  // `fd`: an accepted connection. `frame`: a control frame.
   static void Send(asio::io_context& io, Fd fd, Wire wire, std::string_view frame, Duration limit);
   explicit LeftBehindSender(asio::io_context& io) : socket_(io), limit_(io) {}
 

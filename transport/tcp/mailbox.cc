@@ -27,7 +27,7 @@ void Mailbox::Wake() {
   woken_.store(true);
   if (!armed_.load()) return;
   const std::uint64_t one = 1;
-  // EAGAIN: the counter is full of earlier wake-ups, so the descriptor is readable anyway.
+  // EAGAIN: the counter is full because of earlier wake-ups, so the descriptor is readable anyway.
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
@@ -44,8 +44,8 @@ bool Mailbox::Arm() {
 
 void Mailbox::Disarm() {
   armed_.store(false);
-  // A waking thread that saw armed_ may still write later. Then the descriptor is readable once too often, never once
-  // too seldom.
+  // A waking thread that saw armed_ may still write later. Then the descriptor is readable once too often, which is
+  // harmless.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
   woken_.store(false);

@@ -1,11 +1,11 @@
-// What the control thread hands to the thread that owns an endpoint: connected sockets, failures, and a wake-up.
+// What the control thread passes to the thread that owns an endpoint: connected sockets, failures, and a wake-up.
 //
 // The sleep protocol. The owner announces that it will sleep (Arm stores `armed_`), then looks (`woken_`). A waking
 // thread first stores `woken_`, then looks for a sleeper (`armed_`). All four are sequentially consistent, so at least
 // one of the two sees the other: either Arm returns true, or the waking thread writes the eventfd, which ends the
 // owner's wait.
 //
-// Thread rule: Deliver and Wake from any thread; the rest by the owner.
+// Thread rule: any thread may call Deliver and Wake; only the owner may call the rest.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,15 @@
 
 namespace rondo::tcp {
 
-// One socket of one lane, with all bytes behind the handshake unread; or the reason why the lane cannot be made.
+// One socket of one lane, from which no byte after the handshake has been read; or the reason why the lane cannot be
+// made.
 struct Delivery {
   Rank peer = kNoRank;
   std::uint32_t index = 0;
   bool sends = true;     // this socket carries the bytes that this rank sends
   bool receives = true;  // this socket carries the peer's bytes
   Fd fd;
-  std::unique_ptr<TlsSession> tls;  // established; may have read some of those bytes already. Null: in the clear
+  std::unique_ptr<TlsSession> tls;  // established; may have read some of those bytes already. Null: no TLS
   std::optional<Error> failure;
 };
 

@@ -76,7 +76,8 @@ void SetNoDelay(int fd) { SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 void SetSilenceLimit(int fd, Duration silence) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(silence).count();
-  // The first probe after a third of the limit, then two more: an idle connection to a dead machine ends in time.
+  // The first probe is sent after a third of the limit, then two more, so an idle connection to a dead machine ends in
+  // time.
   const int third_s = static_cast<int>(std::clamp<long long>(ms / 3000, 1, 32767));
   SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, third_s);

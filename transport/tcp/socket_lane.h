@@ -1,4 +1,5 @@
-// What an endpoint needs of its lanes. The lanes of lane.h send bytes as they are, those of tls_lane.h through TLS.
+// The functions of a lane that only its endpoint calls. The lanes of lane.h send bytes as they are, those of tls_lane.h
+// through TLS.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -14,7 +15,7 @@
 
 namespace rondo::tcp {
 
-// The ranks at both ends, for errors.
+// The ranks at both ends, for error messages.
 struct LanePeer {
   Rank self = kNoRank;
   Rank peer = kNoRank;
@@ -29,16 +30,17 @@ class SocketLane : public Lane {
   LaneState state() const final { return state_; }
   const Error* failure() const final { return failure_ ? &*failure_ : nullptr; }
 
-  // Takes a connected socket; the lane opens when it can do both directions.
+  // Takes a connected socket. The lane opens when both directions have a socket.
   virtual void Adopt(Delivery delivery) = 0;
   void FailWith(Error error);
   virtual void ShutDownWriting() = 0;
-  // Throws away all bytes that have arrived, so that closing is no reset for a peer that has shut down as well.
+  // Discards all bytes that have arrived, so that closing does not reset the connection of a peer that has shut down as
+  // well.
   virtual void DrainBeforeClose() = 0;
-  // Notes an epoll event. True: it is news to the owner, namely bytes or an end to read, or room after a Write that was
-  // cut short.
+  // Notes an epoll event. True: the owner must look at the lane, because there are bytes or an end to read, or room
+  // after a Write that was cut short.
   virtual bool Note(std::uint32_t events) = 0;
-  // Goes on sending accepted bytes.
+  // Continues to send accepted bytes.
   virtual void Flush() {}
 
  protected:

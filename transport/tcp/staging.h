@@ -1,8 +1,8 @@
-// Bytes that have arrived and wait to be consumed, by stream offset: a ring of one lane. While it is empty its origin
-// moves along with the stream, so that short messages always use the same few cache lines. The origin stays a multiple
-// of 64, so that payload at an aligned stream offset is aligned in memory.
+// The ring of one lane for bytes that have arrived and wait to be consumed, by stream offset. While the ring is empty,
+// its origin moves with the stream, so that short messages always use the same few cache lines. The origin stays a
+// multiple of 64, so that payload at an aligned stream offset is aligned in memory.
 //
-// Thread rule: the lane's.
+// Thread rule: that of the lane.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace rondo::tcp {
 
 inline constexpr std::size_t kStagingBytes = 256 * 1024;  // a power of two
-inline constexpr std::size_t kLeastFetchBytes = 4096;     // so that a small payload comes with its frame header
+inline constexpr std::size_t kLeastFetchBytes = 4096;     // so that a small payload is fetched with its frame header
 
 class Staging {
  public:
@@ -34,7 +34,8 @@ class Staging {
     return {Bytes(staging_.get() + place, first), Bytes(staging_.get(), size - first)};
   }
 
-  // Room for the next bytes, in two parts: at least the larger of kLeastFetchBytes and `bytes`, if there is that much.
+  // Room for the next bytes, in two parts: the larger of kLeastFetchBytes and `bytes`, or less if the ring has less
+  // room.
   std::array<MutableBytes, 2> Room(std::size_t bytes) {
     if (staged() == 0) origin_ = received_ / kLineBytes * kLineBytes;
     const std::size_t size = std::min(kStagingBytes - staged(), std::max(bytes, kLeastFetchBytes));

@@ -33,7 +33,7 @@ class TcpTransport final : public Transport {
         plane_(std::move(plane)),
         capabilities_{.late_release = plane_->options().tls != nullptr} {}
   ~TcpTransport() override {
-    // A forked child has no control thread to end: the plane is never destroyed there.
+    // A forked child has no control thread that could end, so the plane is never destroyed there.
     if (getpid() != owner_pid_) (void)new (std::nothrow) std::shared_ptr(plane_);
   }
 
@@ -108,7 +108,7 @@ Status CheckLocalAddresses(const std::vector<std::string>& addresses) {
 
 namespace {
 
-// Between the two parts of a host's id.
+// Separates the two parts of a host id.
 constexpr std::string_view kNetworkMark = "/net:";
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::size_t kMaxTlsPieces = 24;  // of one call; the next one takes the rest
+constexpr std::size_t kMaxTlsPieces = 24;  // of one call; the next call takes the rest
 
 }  // namespace
 
@@ -106,7 +106,7 @@ std::size_t TlsLane::Decrypt(MutableBytes to) {
     if (done == to.size() || (!more && !end_announced_)) break;
     switch (ReceiveInto(fd_.get(), *tls_)) {
       case Receiving::kFull:
-      case Receiving::kEnded: break;  // the next Read finds which kind of end it is
+      case Receiving::kEnded: break;  // the next Read finds out which kind of end it is
       case Receiving::kSome: more = false; break;
       case Receiving::kNothing: return done;
       case Receiving::kBroken:
@@ -150,7 +150,7 @@ void TlsLane::Revoke() {
 }
 
 void TlsLane::Adopt(Delivery delivery) {
-  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed meanwhile: the socket closes here
+  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed: the socket closes here
   RONDO_CHECK(delivery.tls != nullptr && delivery.sends && delivery.receives);
   fd_ = std::move(delivery.fd);
   tls_ = std::move(delivery.tls);

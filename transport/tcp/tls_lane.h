@@ -1,15 +1,15 @@
 // A lane whose one socket carries TLS records.
 //
-// Sending. Write encrypts at most kTlsLaneBatchRecords, and begins the next batch only when the kernel has all of this
-// one. So the source of all but one batch is released, and accepted bytes do not wait here while the owner does other
-// work. released() follows the kernel, not the encryption: an operation that ends when all bytes are released leaves
-// none behind in this process.
+// Sending. Write encrypts at most kTlsLaneBatchRecords, and begins the next batch only when the kernel has taken the
+// whole previous batch. So the source of all batches except one is released, and accepted bytes do not wait here while
+// the owner does other work. released() counts bytes that the kernel has taken, not encrypted bytes: when an operation
+// has ended, none of its bytes wait in this process.
 //
 // Receiving. One recv takes up to kTlsLaneBufferBytes of records. ReadInto decrypts straight into the destination,
 // except bytes that a Peek has staged.
 //
-// No allocation in steady state, no lock. An end of the stream without TLS's announcement is a failure: an attacker on
-// the path can still cut a connection, but must not be able to make that look like an end.
+// No allocation in steady state, no lock. If the stream ends without TLS's closing message, the lane fails: an attacker
+// on the path can cut a connection, but cannot make that look like an orderly end.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -45,7 +45,7 @@ class TlsLane final : public SocketLane {
 
   // ---- for the endpoint ----
 
-  // REQUIRES: a session, and a socket for both directions.
+  // REQUIRES: `delivery` has a TLS session, and a socket for both directions.
   void Adopt(Delivery delivery) override;
   void ShutDownWriting() override;
   void DrainBeforeClose() override;
@@ -55,9 +55,10 @@ class TlsLane final : public SocketLane {
   }
 
  private:
-  // False: the kernel has no room for all of it.
+  // False: the kernel has no room for all unsent bytes.
   bool SendUnsent();
-  // Decrypts as many bytes as have arrived and fit. If they do not fill `to`, the socket was empty, so an edge follows.
+  // Decrypts as many bytes as have arrived and fit. If the bytes do not fill `to`, the socket was empty, so an epoll
+  // edge follows the next arrival.
   std::size_t Decrypt(MutableBytes to);
   void Fetch(std::size_t bytes);
   void LookForEnd();
@@ -69,8 +70,8 @@ class TlsLane final : public SocketLane {
   bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived
   bool ended_ = false;          // the peer's end of stream was read
   bool write_blocked_ = false;  // the last Write was cut short because there was no room
-  bool unsent_ = false;         // the session has bytes that the kernel did not take yet
-  bool shutting_down_ = false;  // shuts down writing once they are sent
+  bool unsent_ = false;         // the session has bytes that the kernel has not taken yet
+  bool shutting_down_ = false;  // shuts down writing once these bytes are sent
   std::uint64_t accepted_ = 0;
   std::uint64_t released_ = 0;
   Staging staging_;

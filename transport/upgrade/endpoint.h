@@ -1,10 +1,10 @@
-// What endpoints of upgraded lanes (lane.h) have in common: an endpoint of the base transport, which keeps the control
-// connections and every lane that is not upgraded, and a poll set that the base endpoint's wake-up is part of.
+// The common part of endpoints with upgraded lanes (lane.h). It has an endpoint of the base transport, which keeps the
+// control connections and every lane that is not upgraded. It also has a poll set, which contains the base endpoint's
+// wait_fd().
 //
-// Why no wake-up is lost: base lanes have their own argument (the base transport's Arm); the derived class says why for
-// its path.
+// Why no wake-up is lost: the base transport's Arm says it for base lanes; the derived class says it for its path.
 //
-// Thread rule: as transport.h says.
+// Thread rule: see transport/transport.h.
 #pragma once
 
 #include <fmt/core.h>
@@ -26,7 +26,8 @@ namespace rondo {
 // False: the system has no resources to watch one more descriptor.
 bool AddToPollSet(int poll_set, int fd);
 
-// `UpgradedKind` is the class of the lanes. A template, so that Poll and Arm call lanes without a virtual call.
+// `UpgradedKind` is the class of the lanes. The class is a template, so that Poll and Arm call lanes without a virtual
+// call.
 template <typename UpgradedKind>
 class UpgradedEndpoint : public Endpoint {
  public:
@@ -85,15 +86,15 @@ class UpgradedEndpoint : public Endpoint {
   }
 
  protected:
-  // `name` is the transport's. `upgraded` tells for each rank whether lanes to it are upgraded; it is the same on both
-  // ranks of a pair. `poll_set` watches base->wait_fd().
+  // `name`: the transport's name. `upgraded`: for each rank, whether lanes to it are upgraded; both ranks of a pair
+  // must have the same value. `poll_set` watches base->wait_fd().
   UpgradedEndpoint(std::string_view name, std::unique_ptr<Endpoint> base, Fd poll_set, std::vector<bool> upgraded)
       : name_(name), upgraded_(std::move(upgraded)), base_(std::move(base)), poll_set_(std::move(poll_set)) {}
 
   virtual std::unique_ptr<UpgradedKind> MakeLane(Lane& base, std::uint32_t index) = 0;
-  // The four below are called with mutex() locked. The path of a lane has changed:
+  // Called when the path of a lane has changed. This function and the two below are called with mutex() locked.
   virtual void Note(const UpgradedKind& lane) = 0;
-  // For DescribePeer; empty: no path is known yet.
+  // The path's description for DescribePeer; empty: no path is known yet.
   virtual std::string DescribePath(Rank peer) const = 0;
   // REQUIRES: the path is not plain.
   virtual LinkEnd LinkOfPath(Rank peer) const = 0;
@@ -103,9 +104,9 @@ class UpgradedEndpoint : public Endpoint {
   }
   Endpoint& base() { return *base_; }
   const std::vector<std::unique_ptr<UpgradedKind>>& lanes() const { return lanes_; }
-  // Guards the paths, which other threads ask for.
+  // Guards the descriptions of paths, which other threads read.
   std::mutex& mutex() const { return mutex_; }
-  // For the destructor of a class whose members its lanes need.
+  // A derived class whose members the lanes use must call this in its destructor.
   void DropLanes() { lanes_.clear(); }
 
  private:
@@ -124,7 +125,7 @@ class UpgradedEndpoint : public Endpoint {
   std::vector<std::unique_ptr<UpgradedKind>> lanes_;
 
   mutable std::mutex mutex_;
-  std::set<Rank> plain_;  // guarded by mutex_: upgraded peers that the base lane reaches after all
+  std::set<Rank> plain_;  // guarded by mutex_: peers whose lanes were to be upgraded, but are plain
 };
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 // The common part of upgraded lanes. An upgraded lane begins as a lane of a base transport. Over that lane its two ends
-// agree on a faster path. If they cannot, the upgraded lane is plain: the base lane then carries the stream, behind the
+// agree on a faster path. If they cannot, the upgraded lane is plain: the base lane then carries the stream, after the
 // messages of the agreement.
 //
 // If the base lane ends, before or after the agreement, the peer has shut down or is dead.
@@ -18,8 +18,8 @@
 
 namespace rondo {
 
-// For its endpoint (endpoint.h), the class of a lane also has
-//   void Poll(TimePoint now)          goes on with agreeing; a change of state shows only after this
+// The class of a lane must also have these functions, which its endpoint (endpoint.h) calls:
+//   void Poll(TimePoint now)          continues the agreement; state() changes only here
 //   bool Arm()                        true: do not sleep
 //   void ShutDown()
 //   bool is_plain() const
@@ -35,12 +35,13 @@ class UpgradedLane : public Lane {
   bool TakeChanged() { return std::exchange(changed_, false); }
 
  protected:
-  // `base` outlives the lane, which alone uses it. `self` is this rank.
+  // `base` must outlive the lane, and only the lane uses it. `self` is this rank.
   UpgradedLane(Lane& base, Rank self, std::uint32_t index) : base_(base), self_(self), index_(index) {}
 
   // The higher rank sends the first message.
   bool is_initiator() const { return self_ > base_.peer(); }
-  // One message over the base lane; false or nothing: not yet. REQUIRES of Push: the message is not sent yet.
+  // Push sends a message over the base lane; false: not completely yet. REQUIRES: the message is not sent yet. Next
+  // returns the next message; empty: it has not arrived yet.
   template <typename Message>
   bool Push(MessageSender<Message>& sender) {
     if (!sender.Push(base_)) return false;
@@ -53,12 +54,12 @@ class UpgradedLane : public Lane {
     if (message) agreed_in_ += sizeof(Message);
     return message;
   }
-  // The offsets of a plain lane's stream, which the messages do not belong to.
+  // The offsets of a plain lane's stream. They do not count the messages of the agreement.
   std::uint64_t PlainAccepted() const { return base_.accepted() - agreed_out_; }
   std::uint64_t PlainReleased() const { return std::max(base_.released(), agreed_out_) - agreed_out_; }
   std::uint64_t PlainConsumed() const { return base_.consumed() - agreed_in_; }
 
-  // Both do nothing to a lane that has failed already.
+  // Both do nothing if the lane has failed already.
   void FailWith(ErrorCode code, std::string_view message, Rank culprit);
   void FailWith(ErrorCode code, std::string_view message) { FailWith(code, message, peer()); }
 
@@ -66,7 +67,7 @@ class UpgradedLane : public Lane {
   const Rank self_;
   const std::uint32_t index_;
   LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;  // of this lane; empty: a failed lane failed because the base lane did
+  std::optional<Error> failure_;  // this lane's own failure; empty: a failed lane failed because the base lane did
   bool may_send_ = true;
   bool revoked_ = false;
   bool changed_ = false;

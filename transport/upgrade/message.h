@@ -46,7 +46,7 @@ class MessageReader {
   static_assert(std::is_trivially_copyable_v<Message>);
 
  public:
-  // The next message, once all of it has arrived.
+  // The next message; empty until all of it has arrived.
   std::optional<Message> Next(Lane& lane) {
     read_ += lane.ReadInto(std::as_writable_bytes(std::span(&message_, 1)).subspan(read_));
     if (read_ < sizeof(Message)) return std::nullopt;
