@@ -41,7 +41,7 @@ Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& 
       to_client_(io, IdentityOf(Way::kToClient), set_up_.buffer_bytes, Way::kToClient, server_, client_) {}
 
 FlowIdentity Connection::IdentityOf(Way way) const {
-  // Each direction has random numbers of its own.
+  // Each direction has its own random numbers.
   const std::uint64_t seed = set_up_.seed ^ (way == Way::kToServer ? 0x9E3779B97F4A7C15u : 0);
   return {.listener = set_up_.listener, .way = way, .connection = set_up_.number, .seed = seed};
 }
@@ -97,7 +97,7 @@ bool Connection::Step(Pump& pump) {
   const Flow::Step step = pump.flow.Next(now);
   switch (step.kind) {
     case Flow::Step::Kind::kNothing:
-      // A Timeout is counted by its own counter.
+      // A Timeout has its own counter.
       if (pump.flow.held() && pump.flow.withholds() && !std::exchange(pump.counted_hold, true)) counters_.paused.Fire();
       return false;
     case Flow::Step::Kind::kWait:
@@ -129,7 +129,7 @@ bool Connection::Send(Pump& pump, Bytes bytes) {
     return true;
   }
   if (error != asio::error::would_block && error != asio::error::try_again) {
-    Reset();  // the sink has closed without reading all, so the source must see a reset, too
+    Reset();  // the sink has closed without reading all bytes, so the source must see a reset, too
     return false;
   }
   pump.writing = true;
@@ -175,8 +175,8 @@ void Connection::LookAt(Way way, Bytes bytes) {
 
 void Connection::CloseIfOver() {
   if (closed_ || !to_server_.flow.over() || !to_client_.flow.over()) return;
-  // Closing before a source has ended would reset it. If the source cannot learn of the end any more, it ends by
-  // itself.
+  // If the connection were closed before a source has ended, that source would see a reset. A source that no longer
+  // gets an end closes by itself.
   if (!to_server_.source_ended || !to_client_.source_ended) return;
   asio::error_code ignored;
   client_.close(ignored);

@@ -1,4 +1,4 @@
-// One proxied connection: two sockets, and a flow for each direction. It moves the bytes that the flows return.
+// One proxied connection: two sockets, and a flow for each direction. It moves the bytes as the flows decide.
 //
 // Thread rule: the proxy's thread.
 #pragma once
@@ -21,7 +21,7 @@ namespace rondo::fault {
 
 struct ConnectionSetUp {
   std::string listener;
-  std::uint64_t number = 1;  // the k-th of its listener
+  std::uint64_t number = 1;  // the k-th connection of its listener
   std::uint64_t seed = 1;
   std::size_t buffer_bytes = 0;
   asio::ip::tcp::endpoint target;
@@ -30,7 +30,8 @@ struct ConnectionSetUp {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `ended` is called once, from inside any call but the constructor. The clock and the counters outlive it.
+  // `ended` is called once, from inside any call except the constructor. The clock and the counters must outlive the
+  // connection.
   Connection(asio::io_context& io, const Clock& clock, ProxyCounters& counters, asio::ip::tcp::socket client,
              ConnectionSetUp set_up, std::function<void()> ended);
 
@@ -55,7 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::steady_timer timer;
     bool reading = false;       // waits for bytes from the source
     bool writing = false;       // waits for room at the sink
-    bool source_ended = false;  // its end, orderly or not, was read
+    bool source_ended = false;  // the end of the source, orderly or not, was read
     bool counted_hold = false;
   };
 

@@ -1,5 +1,5 @@
-// Applies a plan: which of its faults concern a lane, how far they have come, how often each has fired. All ranks of a
-// test may share one injector.
+// Applies a plan: it knows which faults concern a lane, the progress of each fault, and how often each has fired. All
+// ranks of a test may share one injector.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 namespace rondo::fault {
 
 struct InjectorOptions {
-  std::uint64_t seed = 1;  // decides on the bits that a plan leaves open
+  std::uint64_t seed = 1;  // decides which bits are flipped if the plan does not say
   // kill@rank(R) calls it, once, from inside a call of a lane of that rank. It may end the process by a signal, or
   // simulate that (InprocNetwork::Kill). It must not destroy the endpoint.
   std::function<void(Rank)> kill = {};
@@ -34,7 +34,7 @@ class FaultInjector {
   const FaultPlan& plan() const { return plan_; }
   // How often the plan's fault with that index has fired.
   const FireCount& fired(std::size_t fault) const { return counts_[fault]; }
-  // How often all faults have fired, together.
+  // How often all faults together have fired.
   std::uint64_t fired() const;
   // A line per fault: "cut@lane(0->1):bytes=4096 fired 1 times".
   std::string Describe() const;
@@ -45,14 +45,14 @@ class FaultInjector {
   // The indices of the plan's faults on that direction of a lane: cuts, corruptions, stalls, slices.
   std::vector<std::size_t> OnLane(Rank from, Rank to, std::uint32_t lane) const;
   void Fire(std::size_t fault) { counts_[fault].Fire(); }
-  // The bit that a corruption flips in the byte at that offset, as a mask.
+  // The bit that a corruption flips in its byte, as a mask.
   std::byte MaskOf(std::size_t fault) const;
-  // How many bytes the rank may still write before a kill is due; 0: it is due (Written carries it out).
+  // How many bytes the rank may still write before a kill is due; 0: a kill is due, and the next Written executes it.
   std::uint64_t BytesUntilKill(Rank rank) const;
   void Written(Rank rank, std::uint64_t bytes);
-  // Whether this message must be lost; counts it.
+  // Counts a control message, and returns whether it must be lost.
   bool Drops(Rank from, Rank to);
-  // The fault by which this Open must fail.
+  // The error with which this Open must fail; empty: it must not fail.
   std::optional<Error> FailsOpen(Rank from, Rank to, std::uint32_t lane);
 
  private:

@@ -20,7 +20,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Reads one fault from left to right. An error says what was expected, and where.
+// Reads one fault from left to right. An error says what was expected, and at which position.
 class Reader {
  public:
   explicit Reader(std::string_view fault) : whole_(fault), rest_(fault) {}
@@ -196,7 +196,7 @@ FaultPlan RandomFaultPlan(const RandomPlanOptions& options, Random& random) {
   FaultPlan plan;
   for (std::uint64_t left = random.Between(1, static_cast<std::uint64_t>(options.max_faults)); left > 0; --left) {
     Fault fault;
-    // Small offsets hit headers, large ones the midst of transfers. Both are chosen often.
+    // Small offsets hit headers, and large offsets hit the middle of transfers. Both are chosen often.
     fault.bytes =
         random.Below(random.Chance(0.5) ? std::min<std::uint64_t>(256, options.max_bytes + 1) : options.max_bytes + 1);
     if (random.Chance(0.8)) {

@@ -1,6 +1,6 @@
 // The endpoint of a faulty transport: it wraps the inner transport's endpoint, and each lane when it is opened.
 //
-// Thread rule: as transport.h says.
+// Thread rule: see transport/transport.h.
 #pragma once
 
 #include <cstdint>

@@ -83,7 +83,7 @@ bool FaultyLane::TakeNews() {
   const bool hidden = std::exchange(hidden_, false);
   const bool freed = std::exchange(freed_, false);
   if (hidden || freed) return true;
-  // No event comes when a stall ends, so the owner stays awake until then.
+  // No event reports the end of a stall, so the owner must stay awake until then.
   return std::any_of(uses_.begin(), uses_.end(),
                      [&](const Use& use) { return use.waiting && !use.done && At(use).for_ms; });
 }
@@ -159,7 +159,7 @@ std::size_t FaultyLane::Tamper(std::span<const Bytes> pieces) {
     done += passed;
     if (passed < most) break;
   }
-  if (due > 0) Settle(/*wants=*/false);  // a fault that is due right behind the last byte needs no further byte
+  if (due > 0) Settle(/*wants=*/false);  // a fault that is due directly after the last byte needs no further byte
   if (done == quota && quota < due)
     for (const std::size_t fault : write_slices_) injector_->Fire(fault);
   return done;

@@ -1,8 +1,8 @@
 // Applies the faults of a plan to any transport's lane. Bytes that this rank writes are cut, corrupted, stalled and
-// sliced here. Bytes that it reads are sliced only, for the peer's faulty lane has done the rest.
+// sliced here. Bytes that it reads are only sliced, because the peer's faulty lane applies the other faults.
 //
-// It keeps the contract of lane.h. Offsets are the inner lane's, since all bytes pass in their order. A corrupted byte
-// is copied to memory that lives as long as the lane.
+// It keeps the contract of lane.h. Offsets are those of the inner lane, because all bytes pass in order. A corrupted
+// byte is copied to memory that lives as long as the lane.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -23,7 +23,7 @@ namespace rondo::fault {
 
 class FaultyLane final : public Lane {
  public:
-  // `inner` outlives it.
+  // `inner` must outlive the lane.
   FaultyLane(Lane& inner, Rank self, std::uint32_t index, std::shared_ptr<FaultInjector> injector);
 
   Rank peer() const override { return inner_.peer(); }
@@ -47,34 +47,34 @@ class FaultyLane final : public Lane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // Whether a call returned less than there was and the owner does not know it yet, or a stall with an end is on.
-  // Nothing else would wake a sleeping owner then.
+  // Whether a call returned fewer bytes than there were since the owner last checked, or a stall that ends is present.
+  // In these cases no event would wake a sleeping owner.
   bool TakeNews();
 
  private:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  // A fault on what this rank writes.
+  // A fault on bytes that this rank writes.
   struct Use {
     std::size_t fault = 0;  // its index in the plan
     bool done = false;
-    bool waiting = false;            // of a stall: it holds bytes back
-    std::optional<TimePoint> until;  // of a stall that holds bytes back, once the time is known
+    bool waiting = false;            // for a stall: it holds bytes back
+    std::optional<TimePoint> until;  // the end of a stall that holds bytes back, once known
   };
-  // How much may pass at the present offset.
+  // How many bytes may pass from the present offset on.
   struct Ahead {
-    std::uint64_t bytes = kNever;       // until a stall or cut; 0: it is due
-    std::uint64_t until_flip = kNever;  // until a byte to corrupt; 0: it is the next one
+    std::uint64_t bytes = kNever;       // until a stall or cut; 0: one is due
+    std::uint64_t until_flip = kNever;  // until a byte to corrupt; 0: it is the next byte
   };
 
   const Fault& At(const Use& use) const { return injector_->plan().faults[use.fault]; }
-  // Carries out the faults that are due at the present offset. `wants`: there are bytes to be stalled.
+  // Executes the faults that are due at the present offset. `wants`: there are bytes that a stall could hold back.
   Ahead Settle(bool wants);
   void Cut(Use& use);
   std::byte FlipMaskAt(std::uint64_t offset);
   void MarkFlipped(std::uint64_t offset);
   std::size_t Tamper(std::span<const Bytes> pieces);
-  // Returns at most `most` bytes of the pieces, from the byte at `skip` on.
+  // Passes at most `most` bytes of the pieces, from the byte at `skip` on, to the inner lane. Returns how many it took.
   std::size_t Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most);
   std::size_t PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip);
   std::size_t PassToInner(std::span<const Bytes> pieces);
@@ -92,9 +92,9 @@ class FaultyLane final : public Lane {
 
   std::optional<Error> failure_;
   std::vector<Bytes> parts_;       // scratch of Pass
-  std::deque<std::byte> flipped_;  // read by the inner lane
-  std::size_t shown_ = 0;          // by Peek, and not consumed yet
-  // News for the owner before it sleeps: arrived bytes were not returned; a stall has ended.
+  std::deque<std::byte> flipped_;  // the inner lane reads them
+  std::size_t shown_ = 0;          // bytes that Peek has returned and that are not consumed yet
+  // Reasons why the owner must not sleep: hidden_: arrived bytes were not returned; freed_: a stall has ended.
   bool hidden_ = false;
   bool freed_ = false;
 };

@@ -16,7 +16,7 @@ class FaultyTransport final : public Transport {
   FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<FaultInjector> injector)
       : inner_(std::move(inner)), injector_(std::move(injector)) {}
 
-  // Programs ask for the transport's name, which stays the inner one's.
+  // Programs check the transport's name, which stays that of the inner transport.
   std::string_view name() const override { return inner_->name(); }
   const Capabilities& capabilities() const override { return inner_->capabilities(); }
   std::string Address() const override { return inner_->Address(); }

@@ -4,14 +4,14 @@
 //   auto injector = std::make_shared<fault::FaultInjector>(*plan);
 //   auto transport = fault::MakeFaultyTransport(inner, injector);      // on every rank, with the same plan
 //   ...
-//   CHECK(injector->fired(0).count() == 1);                            // or nothing was tested
+//   CHECK(injector->fired(0).count() == 1);                            // otherwise nothing was tested
 //
-// A fault happens at the rank that writes the bytes, so it is enough to wrap that rank's transport, except for slices,
-// which both ends make, and for shared segments. With an empty plan it behaves like the inner transport. The
-// conformance suite passes over it then, and with plans of slices and stalls.
+// A fault happens at the rank that writes the bytes, so it is enough to wrap that rank's transport. Exceptions are
+// slices, which both ends make, and shared segments. With an empty plan a faulty transport behaves like the inner
+// transport. It passes the conformance suite with an empty plan, and with plans of slices and stalls.
 //
-// It has no shared segments (Endpoint::MayHaveSharedSegment), unless the plan is empty: faults of lanes would not
-// concern them, so ranks use lanes. That must be the same on all ranks, so all must have a plan or none.
+// It has no shared segments (Endpoint::MayHaveSharedSegment) unless the plan is empty: faults of lanes would not affect
+// them, so ranks use lanes. That must be the same on all ranks, so all ranks must have a plan, or none.
 //
 // For faults of real sockets: proxied_transport.h.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace rondo::fault {
 
-// kInvalidArgument: the plan has a kill, and the injector has no function for it.
+// kInvalidArgument: the plan has a kill, but InjectorOptions::kill is not set.
 Result<std::shared_ptr<Transport>> MakeFaultyTransport(std::shared_ptr<Transport> inner,
                                                        std::shared_ptr<FaultInjector> injector);
 

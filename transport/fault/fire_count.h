@@ -1,4 +1,4 @@
-// How often a fault fired. A test of a fault must check it, or it proves nothing.
+// Counts how often a fault fired. A test of a fault must check the count, otherwise it proves nothing.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,13 @@
 
 namespace rondo::fault {
 
-// Thread rule: any thread. A thread that sees a count sees all that happened before the Fire that made it.
+// Thread rule: any thread. A thread that reads a count sees everything that happened before the Fire that made this
+// count.
 class FireCount {
  public:
   std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Waits until it has fired `times` times, for at most `patience` of real time. Returns whether it has.
+  // Waits until the fault has fired `times` times, for at most `patience` of real time. Returns whether it has.
   bool Await(std::uint64_t times, Duration patience) const {
     std::unique_lock lock(mutex_);
     return fired_.wait_for(lock, patience, [&] { return count() >= times; });
@@ -23,7 +24,7 @@ class FireCount {
 
   void Fire() {
     {
-      // Under the lock, since otherwise a thread between its check and its sleep would miss it.
+      // The lock is needed: without it a thread between its check and its sleep would miss the change.
       const std::lock_guard lock(mutex_);
       count_.fetch_add(1, std::memory_order_release);
     }

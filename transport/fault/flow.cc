@@ -13,7 +13,7 @@ namespace rondo::fault {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// A bandwidth is applied in pieces of this time: short enough to look like a slow link, long enough for a timer.
+// A bandwidth is applied in pieces of 1/kPaceHz s: short enough to act like a slow link, long enough for a timer.
 constexpr std::uint64_t kPaceHz = 200;
 
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) { return b > kNever - a ? kNever : a + b; }
@@ -145,8 +145,8 @@ Flow::Step Flow::NextEnd(TimePoint now) {
   return Finish(Step::Kind::kEnd);
 }
 
-// The byte at the front is the one at sent_. Each step ends where a toxic begins or ends, so no toxic's first byte is
-// skipped.
+// The front byte has the offset sent_. Each step ends at an offset where a toxic begins or ends, so no toxic's first
+// byte is skipped.
 void Flow::CorruptFront() {
   for (Use& use : uses_) {
     const auto* const corrupt = std::get_if<Corrupt>(&use.toxicity->toxic);

@@ -1,9 +1,9 @@
-// One direction of one proxied connection: the bytes that came in, what the toxics do to them, and which may go out
-// when. Sans-I/O: the proxy moves the bytes and passes the time, so every toxic is tested without sockets and without
+// One direction of one proxied connection: the arrived bytes, what the toxics do to them, and when which bytes may be
+// sent. Sans-I/O: the proxy moves the bytes and passes the time, so every toxic is tested without sockets and without
 // waiting.
 //
-// Random values (a jitter, the bit to flip) depend on the flow's seed, the toxic's number and the stream offset alone,
-// never on how the kernel cut the stream into reads.
+// Random values (a jitter, the bit to flip) depend only on the flow's seed, the toxic's number and the stream offset,
+// and never on how the kernel cut the stream into reads.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,11 +22,11 @@
 
 namespace rondo::fault {
 
-// The flow's identity, to which scopes are compared. The stream's name comes later, if ever (Flow::Name).
+// The flow's identity, with which scopes are compared. The stream's name is set later, or never (Flow::Name).
 struct FlowIdentity {
   std::string listener;
   Way way = Way::kToServer;      // not kBoth
-  std::uint64_t connection = 1;  // the k-th of its listener
+  std::uint64_t connection = 1;  // the k-th connection of its listener
   std::uint64_t seed = 1;
 };
 
@@ -36,32 +36,32 @@ class Flow {
 
   struct Step {
     enum class Kind : std::uint8_t {
-      kNothing,  // until bytes arrive or the toxics change
-      kWait,     // until `until`
-      kSend,     // `bytes`, or some from their front; then Sent
+      kNothing,  // nothing to do until bytes arrive or the toxics change
+      kWait,     // nothing to do until `until`
+      kSend,     // send `bytes`, or some from their front; then call Sent
       kEnd,      // shut down writing; once
       kReset,    // reset both ends; once
       kOver,     // after kEnd or kReset
     };
     Kind kind = Kind::kNothing;
     TimePoint until{};
-    Bytes bytes{};  // valid until the next call of another function than Next
+    Bytes bytes{};  // valid until the next call of any function except Next
   };
 
   Flow(FlowIdentity identity, std::size_t buffer_bytes);
 
   // ---- the toxics ----
-  // A toxic whose scope cannot be this flow is ignored.
+  // Adds a toxic. It is ignored if its scope cannot include this flow.
   void Add(std::shared_ptr<Toxicity> toxicity);
   void Remove(const Toxicity& toxicity);
   // Sets the stream's name; its byte 0 is byte `begin` of this direction.
   void Name(std::string stream, std::uint64_t begin);
   bool has_name() const { return stream_.has_value(); }
-  // While it is held no byte passes, as with Timeout, but for the whole listener.
+  // While the flow is held no byte passes. It is like Timeout, but applies to the whole listener.
   void Hold(bool held) { held_ = held; }
   bool held() const { return held_; }
 
-  // ---- arriving bytes ---- How many bytes may arrive now. Bytes that arrive after the flow is over are dropped.
+  // ---- arriving bytes: room() is how many may arrive now. Bytes that arrive after the flow is over are dropped ----
   std::size_t room() const;
   // REQUIRES: at most room() bytes.
   void Arrive(Bytes bytes, TimePoint now);
@@ -69,7 +69,7 @@ class Flow {
 
   // ---- leaving bytes ----
   Step Next(TimePoint now);
-  // REQUIRES: at most the bytes that the last Next returned, and no call in between.
+  // REQUIRES: at most as many bytes as the last Next returned, and no call in between.
   void Sent(std::size_t bytes, TimePoint now);
 
   // Whether a Hold or a Timeout kept bytes back at the last Next.
@@ -79,8 +79,8 @@ class Flow {
  private:
   struct Use {
     std::shared_ptr<Toxicity> toxicity;
-    bool noted = false;              // it has fired for this flow, if it fires once
-    std::optional<TimePoint> since;  // when it began to hold bytes back
+    bool noted = false;              // a toxic that fires once has fired for this flow
+    std::optional<TimePoint> since;  // when the toxic began to hold bytes back
   };
   struct Piece {
     std::vector<std::byte> bytes;
@@ -89,13 +89,13 @@ class Flow {
     std::size_t size() const { return bytes.size() - begin; }
   };
 
-  // The offset that the scope counts from, if it is known and the scope is this stream.
+  // The offset from which the scope counts; empty if it is unknown or the scope does not include this stream.
   std::optional<std::uint64_t> OriginFor(const Scope& scope) const;
   bool IsAt(const Scope& scope, std::uint64_t offset) const;
-  // The first toxic of that kind that concerns the byte at `offset`.
+  // The first toxic of that kind whose scope includes the byte at `offset`; null: there is none.
   template <typename Kind>
   Use* Find(std::uint64_t offset);
-  // The next offset behind `offset` where a toxic begins or ends.
+  // The next offset after `offset` at which a toxic begins or ends.
   std::uint64_t NextEdge(std::uint64_t offset) const;
   TimePoint DueAt(std::uint64_t offset, TimePoint now);
   std::uint64_t Draw(const Toxicity& toxicity, std::uint64_t offset) const;
@@ -116,8 +116,8 @@ class Flow {
   std::size_t buffered_ = 0;
   std::uint64_t arrived_ = 0;  // stream offsets: sent_ <= arrived_
   std::uint64_t sent_ = 0;
-  TimePoint last_due_{};  // so that latencies let no byte overtake another
-  TimePoint free_at_{};   // slices and bandwidths keep the link busy until then
+  TimePoint last_due_{};  // so that no byte overtakes another because of latencies
+  TimePoint free_at_{};   // until then slices and bandwidths keep the link busy
   std::optional<End> end_;
   TimePoint end_due_{};
   bool over_ = false;

@@ -62,7 +62,7 @@ Result<Tcp::endpoint> ParseEndpoint(std::string_view text) {
 }
 
 Error SystemFailure(const Tcp::endpoint& at, std::string_view what, const asio::error_code& error) {
-  // Asio's category does not know std::errc.
+  // Asio's error category cannot be compared with std::errc.
   const bool taken = error.value() == EADDRINUSE;
   const bool not_ours = error.value() == EADDRNOTAVAIL;
   return Error(taken      ? ErrorCode::kAddressInUse
@@ -71,7 +71,7 @@ Error SystemFailure(const Tcp::endpoint& at, std::string_view what, const asio::
                fmt::format("a proxy cannot {} {}:{}: {}", what, at.address().to_string(), at.port(), error.message()));
 }
 
-// Opens and binds; SO_REUSEADDR allows a listener beside the socket that holds its port.
+// Opens and binds a socket. SO_REUSEADDR allows a listener in addition to the socket that reserves its port.
 template <typename AnySocket>
 asio::error_code BindTo(AnySocket& socket, const Tcp::endpoint& at) {
   asio::error_code error;
@@ -89,18 +89,18 @@ struct Proxy::Impl {
         : route(std::move(from)), target(std::move(to)), holder(io), acceptor(io), retry(io) {}
     const ProxyRoute route;
     const Tcp::endpoint target;
-    Tcp::socket holder;      // bound and never listening: it keeps the port while there is no listener
-    Tcp::acceptor acceptor;  // one accept is under way while it is open and `waiting` is empty
+    Tcp::socket holder;      // bound, never listening: it reserves the port while there is no listener
+    Tcp::acceptor acceptor;  // one accept is pending while it is open and `waiting` is empty
     asio::steady_timer retry;
     Tcp::endpoint at;
     bool paused = false;
-    std::optional<Tcp::socket> waiting;  // accepted while paused; further ones wait in the kernel
+    std::optional<Tcp::socket> waiting;  // accepted while paused; further connections wait in the kernel
   };
 
   Impl(ProxyOptions given, std::shared_ptr<const Clock> time)
       : options(std::move(given)), clock(std::move(time)), work(io.get_executor()) {}
 
-  // Runs it on the proxy's thread and waits for its result.
+  // Runs `action` on the proxy's thread and waits for its result.
   template <typename F>
   auto Do(F action) {
     using Value = decltype(action());
@@ -136,7 +136,7 @@ struct Proxy::Impl {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
-  // Used by the proxy's thread alone:
+  // Only the proxy's thread uses these:
   std::list<Listener> listeners;
   std::map<std::string, std::uint64_t> accepted;  // by the listener's name
   std::vector<std::shared_ptr<Connection>> connections;
@@ -176,7 +176,7 @@ Status Proxy::Impl::Open(Listener& listener) {
 void Proxy::Impl::Accept(Listener& listener) {
   listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket client) {
     if (error == asio::error::operation_aborted) return;
-    if (error) {  // without a pause it would spin when descriptors run out
+    if (error) {  // without a pause this would spin when descriptors run out
       listener.retry.expires_after(kAcceptPause);
       listener.retry.async_wait([this, &listener](const asio::error_code& ended) {
         if (!ended && listener.acceptor.is_open()) Accept(listener);
@@ -210,7 +210,7 @@ void Proxy::Impl::Take(Listener& listener, Tcp::socket client) {
   set_up.buffer_bytes = options.buffer_bytes;
   set_up.target = listener.target;
   if (listener.route.recognise) set_up.recogniser = listener.route.recognise();
-  // The connection does not exist yet when its `ended` is made.
+  // `self` is filled in later, because `ended` is made before the connection exists.
   const auto self = std::make_shared<Connection*>(nullptr);
   auto connection = std::make_shared<Connection>(
       io, *clock, counters, std::move(client), std::move(set_up),
@@ -232,7 +232,7 @@ Result<std::vector<Proxy::Impl::Listener*>> Proxy::Impl::Named(const std::string
 }
 
 std::vector<std::shared_ptr<Connection>> Proxy::Impl::ConnectionsOf(const std::string& name) const {
-  std::vector<std::shared_ptr<Connection>> named;  // a copy, since connections may end meanwhile
+  std::vector<std::shared_ptr<Connection>> named;  // a copy, because connections may end during a loop over it
   for (const auto& connection : connections)
     if (name.empty() || connection->listener() == name) named.push_back(connection);
   return named;
@@ -272,7 +272,7 @@ Status Proxy::Impl::Refuse(const std::string& name) {
     asio::error_code ignored;
     listener->retry.cancel();
     listener->acceptor.close(ignored);
-    // Only the kernel knows whether clients are refused, so this connects once.
+    // Connects once, because only the kernel can show whether clients are refused.
     Tcp::socket probe(io);
     asio::error_code answer;
     probe.connect(listener->at, answer);

@@ -1,5 +1,5 @@
-// Recognises the protocol of a connection, so that a toxic can name "lane(0->1)" instead of "connection 3", whose
-// number depends on which rank was faster.
+// Recognises the protocol of a connection, so that a toxic can name "lane(0->1)" instead of "connection 3". The number
+// of a connection depends on which rank was faster.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace rondo::fault {
 
-// One per connection. Thread rule: one thread.
+// A connection has one recogniser. Thread rule: one thread.
 class Recogniser {
  public:
   struct Stream {
     std::string name;
-    std::uint64_t begin = 0;  // the offset of its byte 0 in the direction that carries it
+    std::uint64_t begin = 0;  // the offset of the stream's byte 0 in its direction
   };
 
   virtual ~Recogniser() = default;
-  // Gets all bytes of a direction (not kBoth), in order from the connection's beginning on, before toxics change them
-  // and before they go on.
+  // Gets all bytes of a direction (not kBoth), in order from the beginning of the connection on, before toxics change
+  // them and before they are forwarded.
   virtual void Look(Way way, Bytes bytes) = 0;
-  // The stream that the direction carries, once it is known; then it is constant.
+  // The stream that the direction carries; empty until it is known, and constant afterwards.
   virtual const std::optional<Stream>& stream(Way way) const = 0;
 };
 

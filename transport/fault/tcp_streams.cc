@@ -18,7 +18,7 @@ class TcpRecogniser final : public Recogniser {
   }
 
  private:
-  // Feeds a reader. False: its message is not complete yet, or this is no handshake.
+  // Feeds a reader. False: its message is not complete yet, or the bytes are not a handshake.
   bool Feed(tcp::MessageReader& reader, Bytes& bytes, std::uint64_t& offset) {
     while (!reader.complete()) {
       const std::size_t size = std::min(reader.wanted(), bytes.size());
@@ -42,7 +42,7 @@ class TcpRecogniser final : public Recogniser {
       if (!hello) return;
       hello_ = *hello;
     }
-    // A client with a token is asked for a proof, or is refused.
+    // The server asks a client with a token for a proof, or refuses the client.
     if (hello_->nonce && !Feed(proof_reader_, bytes, client_end_)) return;
     to_server_ = Stream{NameOf(hello_->from, hello_->to), client_end_};
   }
@@ -58,7 +58,7 @@ class TcpRecogniser final : public Recogniser {
       if (reply->verdict == tcp::Verdict::kAccepted)
         to_client_ = Stream{NameOf(hello_->to, hello_->from), replies_end_};
       reply_reader_ = tcp::MessageReader(
-          tcp::MessageReader::Kind::kReply);  // after any reply but an acceptance another one follows
+          tcp::MessageReader::Kind::kReply);  // another reply follows, unless this one was an acceptance
     }
   }
 

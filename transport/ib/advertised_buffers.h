@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kMostAdvertised = 64;
 
 // The message that advertises a buffer to the other side (docs/WIRE.md).
 struct Grant {
-  std::uint64_t begin = 0;  // in the stream
+  std::uint64_t begin = 0;  // stream offset
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
@@ -54,7 +54,7 @@ class AdvertisedBuffers {
   // Arrived bytes that are contiguous in memory.
   struct Run {
     Bytes direct;           // the user's memory; empty: the bytes are in the ring
-    std::uint64_t end = 0;  // in the stream
+    std::uint64_t end = 0;  // stream offset
   };
   // Returns the run that begins at offset `from` and ends at `until` at the latest. REQUIRES: from < until; none of
   // these bytes is consumed.

@@ -58,9 +58,8 @@ class IbEndpoint final : public UpgradedEndpoint<IbLane> {
   bool armed_ = false;  // the owner has called Arm since the channels were last read
 
   // Guarded by mutex().
-  std::map<Rank, std::map<std::uint32_t, std::string>>
-      described_;                  // for each rank: the paths on further rails, by rail
-  std::map<Rank, LinkEnd> links_;  // for each rank: the link of the first rail
+  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rank: paths on further rails
+  std::map<Rank, LinkEnd> links_;                                   // by rank: the link of the first rail
 };
 
 }  // namespace rondo::ib

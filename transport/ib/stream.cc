@@ -408,8 +408,7 @@ bool Stream::PostEnd() {
 }
 
 bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled) {
-  if (link_->requests - link_->requests_done >= kSends - 1)
-    return false;  // one entry stays free for the wait at the end
+  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one stays free for Linger
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;

@@ -62,7 +62,7 @@ void InprocEndpoint::Poll(TimePoint) {
 }
 
 void InprocEndpoint::Attend() {
-  attended_ = station_.attention.load(std::memory_order_acquire);  // first: later changes are found by the next Poll
+  attended_ = station_.attention.load(std::memory_order_acquire);  // loaded first: the next Poll finds later changes
   for (auto& lane : lanes_) lane->AdoptStates();
   if (station_.killed.load(std::memory_order_acquire)) return;
   std::deque<InprocStation::Event> events;
@@ -91,7 +91,7 @@ bool InprocEndpoint::Arm() {
 
 void InprocEndpoint::Disarm() {
   station_.bell.Disarm();
-  // The owner looks at all lanes next, so a Wake has had its effect.
+  // The owner checks all lanes next, so a Wake has had its effect.
   if (station_.wake.load(std::memory_order_relaxed)) station_.wake.exchange(false, std::memory_order_seq_cst);
 }
 

@@ -14,7 +14,7 @@ namespace rondo {
 
 class InprocEndpoint final : public Endpoint {
  public:
-  // `network_ranks`: those that config.addresses name, by rank.
+  // `network_ranks`: the network ranks that config.addresses name, by rank.
   InprocEndpoint(std::shared_ptr<InprocFabric> fabric, InprocFabric::Seat seat, EndpointConfig config,
                  std::vector<Rank> network_ranks);
   ~InprocEndpoint() override;
@@ -31,7 +31,7 @@ class InprocEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
   bool IsConnected(Rank peer) const override;
-  bool ControlFlushed() const override { return true; }  // a message is at its receiver when SendControl returns
+  bool ControlFlushed() const override { return true; }  // a message is queued at its receiver when SendControl returns
   std::string_view TransportTo(Rank) const override { return "inproc"; }
   std::string DescribePeer(Rank peer) const override;
   LinkEnd LinkTo(Rank) const override { return {}; }
@@ -48,7 +48,7 @@ class InprocEndpoint final : public Endpoint {
 
   std::map<std::pair<Rank, std::uint32_t>, InprocLane*> by_name_;
   std::vector<std::unique_ptr<InprocLane>> lanes_;
-  std::uint64_t attended_ = 0;  // the station's `attention` when Poll last looked
+  std::uint64_t attended_ = 0;  // the station's `attention` at the last Poll
 };
 
 }  // namespace rondo

@@ -50,7 +50,7 @@ InprocFabric::InprocFabric(int world, const InprocOptions& o) : world_size(world
 }
 
 InprocFabric::~InprocFabric() {
-  for (auto& [name, station] : stations_) station->peers.clear();  // they form cycles
+  for (auto& [name, station] : stations_) station->peers.clear();  // stations and peers form reference cycles
 }
 
 std::string InprocFabric::AddressOf(Rank network_rank) const {
@@ -93,7 +93,7 @@ void InprocFabric::CloseStation(const std::shared_ptr<InprocStation>& station) {
     std::lock_guard lock(mutex_);
     station->open = false;
     station->links.clear();
-    station->bell.Disarm();  // after it no publisher is about to write to the descriptor
+    station->bell.Disarm();  // after it no publisher writes to the descriptor
     station->bell.signal().Close();
     std::lock_guard station_lock(station->mutex);
     station->closed = true;

@@ -1,6 +1,6 @@
-// What the ranks of one InprocNetwork share: stations, which are the addressable side of endpoints, and links, which
-// are the shared side of lanes. Both are found by name under one mutex, at set-up and at death only; moving bytes never
-// takes it.
+// The objects that the ranks of one InprocNetwork share: stations, which are the addressable side of endpoints, and
+// links, which are the shared side of lanes. Both are looked up by name under one mutex, only at set-up and at a death.
+// Moving bytes never takes that mutex.
 //
 // Lock order: fabric mutex, then a station's mutex. Observers are never called with either held.
 #pragma once
@@ -26,10 +26,10 @@
 
 namespace rondo {
 
-// The state of one side of a link, for the other side. It only ever grows.
+// The state of one side of a link, which the other side reads. Its value only grows.
 enum class SideState : std::uint8_t {
   kLive,
-  kShutDown,  // this side writes no more
+  kShutDown,  // this side writes no more bytes
   kRevoked,   // Lane::Revoke
   kGone,      // the endpoint was destroyed without having shut down
   kKilled,    // InprocNetwork::Kill
@@ -37,7 +37,7 @@ enum class SideState : std::uint8_t {
 
 struct InprocStation;
 
-// An error of `rank` about `culprit`.
+// Makes an error that `rank` reports about `culprit`.
 Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit);
 
 // Both directions of one lane. Side 0 is the lower network rank; side s writes streams[s] and reads streams[1 - s].
@@ -52,14 +52,15 @@ struct InprocLink {
   std::shared_ptr<InprocStation> stations[2];  // constant once the link can be found
 };
 
-// One (network rank, communicator, rail): it takes messages from others and has the doorbell that wakes its owner. It
-// exists as soon as any rank looks for it, perhaps before its endpoint does, and as long as the fabric.
+// The station of one (network rank, communicator, rail). It receives messages from other stations and has the doorbell
+// that wakes its owner. It exists as soon as any rank looks it up, perhaps before its endpoint exists, and as long as
+// the fabric.
 struct InprocStation {
   struct Event {
     Rank from = kNoRank;
-    ControlMessage message;     // if there is no loss
+    ControlMessage message;     // used if `loss` is empty
     std::optional<Error> loss;  // the control connection ended without a goodbye
-    bool is_before = false;     // there never was a connection
+    bool is_before = false;     // no connection was ever made
   };
   // A control connection.
   struct Peer {
@@ -69,13 +70,13 @@ struct InprocStation {
   };
   static constexpr std::size_t kMaxEvents = 4096;
 
-  // Announces work for the owner's next Poll.
+  // Announces work to the owner's next Poll.
   void CallAttention() {
     attention.fetch_add(1, std::memory_order_seq_cst);
     bell.Ring();
   }
-  // Queues the loss of `peer` once. `is_before`: no connection with it was ever made. REQUIRES: mutex held;
-  // CallAttention afterwards.
+  // Queues the loss of `peer` once. `is_before`: no connection with `peer` was ever made. REQUIRES: the caller holds
+  // the mutex, and calls CallAttention afterwards.
   void QueueLoss(Rank peer, const std::string& how, bool is_before = false);
   // Queues the message that a new peer has left behind, and the end of its connection. REQUIRES: as QueueLoss.
   void QueueLeftBehind(Rank peer, const ControlMessage& message);
@@ -84,22 +85,22 @@ struct InprocStation {
   int network_rank = 0;
 
   Doorbell bell;
-  std::atomic<std::uint64_t> attention{0};  // counts events and changed link states, which Poll must look at
-  std::atomic<bool> wake{false};            // Endpoint::Wake since the last Disarm
+  std::atomic<std::uint64_t> attention{0};  // counts events and changed link states that Poll must process
+  std::atomic<bool> wake{false};            // Endpoint::Wake was called since the last Disarm
   std::atomic<bool> killed{false};
 
   std::mutex mutex;
   // Guarded by mutex.
   Rank rank = kNoRank;  // of the communicator
-  bool closed = false;  // its endpoint was destroyed
+  bool closed = false;  // the endpoint was destroyed
   bool shut_down = false;
-  std::optional<ControlMessage> left_behind;  // for stations that connect from now on
+  std::optional<ControlMessage> left_behind;  // for stations that connect later
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
   // Guarded by the fabric's mutex.
   bool open = false;
-  std::vector<std::pair<std::weak_ptr<InprocLink>, int>> links;  // with this station's side of each
+  std::vector<std::pair<std::weak_ptr<InprocLink>, int>> links;  // each with this station's side
 };
 
 // Thread rule: any thread.
@@ -114,11 +115,11 @@ class InprocFabric {
 
   struct Seat {
     std::shared_ptr<InprocStation> station;
-    std::uint32_t incarnation = 0;  // the number of the endpoint among those of that name on that rank
+    std::uint32_t incarnation = 0;  // the number of the endpoint among all endpoints of that name on that rank
   };
   // kInvalidArgument: an endpoint of that name is open on that rank. kResource: no descriptor is left.
   Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
-  // Ends the control connections; those without a goodbye become losses at their peers.
+  // Ends the control connections. A peer to which no goodbye was sent gets a loss.
   void CloseStation(const std::shared_ptr<InprocStation>& station);
 
   struct LaneName {
@@ -130,7 +131,8 @@ class InprocFabric {
     std::shared_ptr<InprocLink> link;
     int side = 0;
   };
-  // The link of a lane, and the control connection with its peer. The first side to ask makes them for both.
+  // Returns the link of a lane. The side that calls first makes the link, and the control connection with the peer, for
+  // both sides.
   Result<Attached> Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
 
   void Kill(Rank network_rank);
@@ -162,8 +164,8 @@ class InprocFabric {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<StationName, std::shared_ptr<InprocStation>> stations_;
-  std::map<StationName, std::uint32_t> incarnations_;          // by name with incarnation 0: how many were opened
-  std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // waiting for the second side
+  std::map<StationName, std::uint32_t> incarnations_;  // by name with incarnation 0: how many endpoints were opened
+  std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // links that wait for their second side
   std::vector<bool> killed_;
 };
 

@@ -1,17 +1,18 @@
-// Ranks of one process: threads, or all driven by one thread. The reference implementation of the contract in
-// transport.h and lane.h: every promise is kept by a few lines of plain C++. InprocOptions makes it use every freedom
-// that the contract leaves (short writes, late release, memory read in place, refused buffers ...). So code on top of
-// lanes shows here, under sanitizers, mistakes that a network would show once a month. In the plain mode it is also the
-// fastest transport, for benchmarks of the layers above.
+// A transport between ranks of one process, which are threads or share one thread. It is the reference implementation
+// of the contract in transport.h and lane.h: a few lines of plain C++ keep each promise. InprocOptions makes it use
+// every freedom that the contract allows (short writes, late release, memory read in place, refused buffers ...). So
+// code that uses lanes shows errors here, under sanitizers, that a network would show once a month. In the plain mode
+// it is also the fastest transport, for benchmarks of the layers above.
 //
 //   InprocNetwork network(4);
 //   auto transport = network.transport(2);   // give it to rank 2; transport->Address() names network and rank
 //
 // A lane is two bounded single-producer single-consumer rings. Lanes of one (communicator, rail) are connected by name,
-// in whatever order the two ends open them; bytes that were written before wait in the ring. A name that was closed on
-// all ranks can be used again: the k-th endpoint of a name on one rank meets the k-th on the others.
+// in any order in which the two ends open them; bytes that were written before wait in the ring. A name that was closed
+// on all ranks can be used again: the k-th endpoint of a name on one rank is connected to the k-th on the others.
 //
-// The observer is called from inside the receiver's Endpoint::Poll, on the owner's thread; a blocked owner is woken.
+// The observer is called from inside the receiver's Endpoint::Poll, on the owner's thread; a sleeping owner is woken
+// for that.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +34,13 @@ struct InprocOptions {
   std::uint32_t max_lanes = 4096;       // per endpoint; one more gives kResource
   std::uint64_t seed = 1;
 
-  // released() lags behind: only Polls advance it, in pieces of random length.
+  // True: released() lags behind. Only Poll advances it, in pieces of random length.
   bool late_release = false;
-  // Not 0: Write takes, and Peek and ReadInto show, a random 1..slice_bytes more bytes per call.
+  // Not 0: per call, Write takes and Peek and ReadInto return only a random 1..slice_bytes more bytes.
   std::size_t slice_bytes = 0;
-  // Write copies nothing, and released() follows the peer's consumed(): the receiver reads the sender's memory when it
-  // looks, so that overwriting it too early shows as corruption. With `push`, that is so only for bytes without an
-  // advertised buffer.
+  // True: Write copies nothing, and released() follows the peer's consumed(). The receiver reads the sender's memory
+  // during Peek or ReadInto, so that overwriting it too early shows as corruption. With `push` this applies only to
+  // bytes without an advertised buffer.
   bool reluctant = false;
   // Capabilities::push: Write copies straight into memory that the receiver has advertised by Expect.
   bool push = false;
@@ -49,30 +50,31 @@ struct InprocOptions {
   std::uint32_t slow_connect_polls = 0;
 };
 
-// What happened in each mode, summed over all ranks. A test of a mode asserts that it happened.
+// Counts the effects of each mode, summed over all ranks. A test of a mode asserts that its effects happened.
 struct InprocCounters {
   std::uint64_t writes = 0;           // calls of Write with at least one byte
-  std::uint64_t pushed_bytes = 0;     // written straight into an advertised buffer
-  std::uint64_t lent_bytes = 0;       // accepted without a copy, in the reluctant mode
-  std::uint64_t windows_refused = 0;  // Expect returned false
+  std::uint64_t pushed_bytes = 0;     // bytes written straight into an advertised buffer
+  std::uint64_t lent_bytes = 0;       // bytes accepted without a copy, in the reluctant mode
+  std::uint64_t windows_refused = 0;  // how often Expect returned false
 };
 
-// Thread rule: any thread. The transports keep what they need, so the network may be destroyed before them.
+// Thread rule: any thread. The transports keep the objects that they need, so the network may be destroyed before them.
 class InprocNetwork {
  public:
-  // REQUIRES: world_size >= 1 and sound options.
+  // REQUIRES: world_size >= 1 and valid options.
   explicit InprocNetwork(int world_size, const InprocOptions& options = {});
   ~InprocNetwork();
   InprocNetwork(const InprocNetwork&) = delete;
   InprocNetwork& operator=(const InprocNetwork&) = delete;
 
   int world_size() const;
-  // Every call returns the same one. REQUIRES: 0 <= rank < world_size().
+  // Every call returns the same transport. REQUIRES: 0 <= rank < world_size().
   std::shared_ptr<Transport> transport(Rank rank) const;
 
-  // Does what the death of a process does: no byte that the rank writes from now on leaves it, and none reaches it. Its
-  // peers can still read the bytes accepted before; then their lanes fail and OnPeerLost is called (kPeerLost, culprit:
-  // the rank). Its own lanes fail with kClosed, so that the code of the rank ends. It cannot be undone.
+  // Has the effects of the death of the rank's process: no byte that the rank writes from now on is sent, and no byte
+  // reaches the rank. Its peers can still read the bytes accepted before; then their lanes fail and OnPeerLost is
+  // called (kPeerLost, culprit: the rank). The rank's own lanes fail with kClosed, so that its code ends. A death
+  // cannot be undone.
   void Kill(Rank rank);
 
   InprocCounters counters() const;

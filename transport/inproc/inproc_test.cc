@@ -1,4 +1,4 @@
-// What is particular to the in-process transport; what every transport promises is tested in tests/conformance.
+// Tests the features that only the in-process transport has. tests/conformance tests the promises of every transport.
 #include "transport/inproc/inproc.h"
 
 #include <doctest/doctest.h>

@@ -21,7 +21,7 @@ InprocLane::InprocLane(std::shared_ptr<InprocFabric> fabric, InprocFabric::Attac
       connecting_polls_(connecting_polls) {}
 
 InprocLane::~InprocLane() {
-  // The peer can no longer read bytes that were not copied, so it must not see an orderly end.
+  // The peer can no longer read bytes that were not copied, so the peer must not see an orderly end.
   const bool orderly =
       link_->sides[side_].load(std::memory_order_relaxed) == SideState::kShutDown && !writer_.HasLoans();
   writer_.Revoke();

@@ -1,4 +1,4 @@
-// A lane of an in-process network: a writer on one stream, a reader on the other, and the state of the link.
+// A lane of an in-process network: a writer for one stream, a reader for the other stream, and the state of the link.
 #pragma once
 
 #include <memory>
@@ -31,12 +31,12 @@ class InprocLane final : public Lane {
 
   // ---- for the endpoint ----
 
-  // Advances connecting and late releases by one step.
+  // Advances the connecting state and late releases by one step.
   void Poll();
-  // Takes over the states of both sides of the link. Only here does a change of the other side become visible, so that
-  // the owner sees it between its own calls and not in their midst.
+  // Takes over the states of both sides of the link. A change of the other side becomes visible only here, so that the
+  // owner sees it between its own calls and not during a call.
   void AdoptStates();
-  // Whether there is something new for the owner since the lane's last answers.
+  // Whether the lane has something new for the owner since its last calls.
   bool HasNews();
   void ShutDown();
 
@@ -46,7 +46,7 @@ class InprocLane final : public Lane {
   void RingPeer() { link_->stations[1 - side_]->bell.Ring(); }
   Error PeerError(SideState how) const;
 
-  const std::shared_ptr<InprocFabric> fabric_;  // it has the tally
+  const std::shared_ptr<InprocFabric> fabric_;  // keeps the tally alive
   const std::shared_ptr<InprocLink> link_;
   const int side_;
   const Rank self_;
@@ -56,11 +56,11 @@ class InprocLane final : public Lane {
   StreamWriter writer_;
   StreamReader reader_;
   std::uint32_t connecting_polls_;
-  SideState peer_state_ = SideState::kLive;  // as AdoptStates last found it
+  SideState peer_state_ = SideState::kLive;  // as of the last AdoptStates
   std::optional<Error> failure_;  // why the lane has failed, or will fail when all arrived bytes are consumed
   bool failed_ = false;
   bool revoked_ = false;
-  bool failed_in_write_ = false;  // then Arm returns true
+  bool failed_in_write_ = false;  // the owner must see the failure, so Arm returns true
 };
 
 }  // namespace rondo

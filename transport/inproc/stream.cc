@@ -11,7 +11,8 @@ namespace rondo {
 
 namespace {
 
-// Page-aligned, so that payload at aligned stream offsets is aligned in memory and two rings never share a line.
+// Rings are page-aligned, so that payload at aligned stream offsets is aligned in memory and two rings never share a
+// cache line.
 constexpr std::align_val_t kRingAlignment{4096};
 
 }  // namespace
@@ -79,7 +80,7 @@ bool StreamWriter::HasNews() {
     news = true;
   }
   if (const std::uint64_t releasable = Releasable(); released_ < releasable) {
-    if (!late_release_) released_ = releasable;  // otherwise the owner's next Poll releases it
+    if (!late_release_) released_ = releasable;  // otherwise the owner's next Poll releases the bytes
     news = true;
   }
   return news;
@@ -159,7 +160,7 @@ void StreamWriter::Publish() {
 }
 
 // `sliced`: the slice limited the call, not the peer. `consumed_` may be older than the peer's true offset. Then
-// HasNews returns true once too often, never once too seldom.
+// HasNews returns true once too often, which is harmless.
 void StreamWriter::NoteShort(bool sliced) {
   short_ = true;
   sliced_ = sliced;
@@ -185,7 +186,7 @@ StreamReader::StreamReader(Stream& stream, const InprocOptions& options, InprocT
 
 Arrived StreamReader::Peek(std::size_t want) {
   const std::uint64_t limit = Reveal();
-  want = std::max<std::size_t>(want, shown_ - consumed_);  // bytes that were returned once are returned again
+  want = std::max<std::size_t>(want, shown_ - consumed_);  // bytes that were returned once must be returned again
   Arrived arrived;
   std::uint64_t offset = consumed_;
   while (offset < limit) {

@@ -2,23 +2,23 @@
 // by one thread at a time.
 //
 // The byte at stream offset o is at ring position o % capacity. Some ranges of the stream are not in the ring, but
-// their place in it stays reserved, so that one rule, written - consumed <= capacity, bounds all. An Extent says where
-// such bytes are:
-//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it looks: to their ring
-//            position for Peek, straight to the destination for ReadInto;
+// their positions in the ring stay reserved. So one rule, written - consumed <= capacity, is the limit for all bytes.
+// An Extent says where such bytes are:
+//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it reads: Peek to their ring
+//            position, ReadInto straight to the destination;
 //   pushed   in the receiver's memory already, in a buffer that Expect advertised.
 //
 // What each release/acquire pair publishes:
-//   written         by the producer: the ring bytes below it, and pushed bytes in advertised buffers
-//   extents_pushed  by the producer: the extents below it; stored before the `written` that covers them
-//   consumed        by the consumer: ring bytes below it will not be touched again and may be overwritten, and lent
-//                   memory below it will not be read again
-//   extents_popped  by the consumer: the extents below it may be overwritten
-// `written` and `consumed` are stored sequentially consistently, as transport/doorbell.h needs of a publisher.
+//   written         stored by the producer: publishes the ring bytes below it, and pushed bytes in advertised buffers
+//   extents_pushed  stored by the producer: publishes the extents below it; stored before the `written` that covers
+//                   them
+//   consumed        stored by the consumer: ring bytes below it will not be accessed again and may be overwritten, and
+//                   lent memory below it will not be read again
+//   extents_popped  stored by the consumer: the extents below it may be overwritten
+// `written` and `consumed` are stored sequentially consistently, as transport/doorbell.h requires of a publisher.
 //
-// Lent memory and advertised buffers are touched only with `memory_mutex` held and after a look at the flag that
-// revokes them. So they are safe once Revoke has held the mutex, which takes as long as one copy of at most the ring's
-// capacity.
+// Lent memory and advertised buffers are accessed only with `memory_mutex` held and after a check of the flag that
+// revokes them. So they are safe once Revoke has held the mutex. It waits at most for one copy of the ring's capacity.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,8 @@
 
 namespace rondo {
 
-// Shared by all streams of one network. Relaxed, since tests read it when no thread runs.
+// Counters that all streams of one network share. Relaxed accesses are enough, because tests read them when no thread
+// runs.
 struct InprocTally {
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> pushed_bytes{0};
@@ -48,7 +49,7 @@ struct InprocTally {
 };
 
 struct Stream {
-  // The most ranges outside the ring, and the most advertised buffers, at a time. Beyond it writes are short, and
+  // The most ranges outside the ring, and the most advertised buffers, at a time. At these limits writes are short, and
   // Expect returns false.
   static constexpr std::size_t kMaxExtents = 256;
   static constexpr std::size_t kMaxWindows = 256;
@@ -68,14 +69,14 @@ struct Stream {
   explicit Stream(std::size_t ring_bytes);
 
   std::byte* At(std::uint64_t offset) const { return ring.get() + offset % capacity; }
-  // How many bytes from `offset` on are in one piece.
+  // How many bytes from `offset` on are contiguous in the ring.
   std::size_t UntilWrap(std::uint64_t offset) const { return capacity - offset % capacity; }
   Extent& ExtentAt(std::uint64_t number) { return extents[number % kMaxExtents]; }
 
-  // The producer's line.
+  // The producer's cache line.
   alignas(kLineBytes) std::atomic<std::uint64_t> written{0};
   std::atomic<std::uint64_t> extents_pushed{0};
-  // The consumer's line.
+  // The consumer's cache line.
   alignas(kLineBytes) std::atomic<std::uint64_t> consumed{0};
   std::atomic<std::uint64_t> extents_popped{0};
 
@@ -86,16 +87,16 @@ struct Stream {
   alignas(kLineBytes) const std::size_t capacity;
   const std::unique_ptr<std::byte[], FreeAligned> ring;
 
-  std::vector<Extent> extents;  // a ring too; guarded by the two extent counters
+  std::vector<Extent> extents;  // also a ring; guarded by the two extent counters
 
   std::mutex memory_mutex;
   bool source_revoked = false;   // guarded by memory_mutex: lent extents must not be read
   bool windows_revoked = false;  // guarded by memory_mutex: advertised buffers must not be written
   std::deque<Window>
-      windows;  // guarded by memory_mutex: advertised buffers, in stream order, until the producer has passed them
+      windows;  // guarded by memory_mutex: advertised buffers in stream order; the producer removes passed ones
 };
 
-// The sending half. Its functions do what those of the same names in transport/lane.h promise.
+// The sending half. Its functions keep the contracts of the functions of the same names in transport/lane.h.
 class StreamWriter {
  public:
   StreamWriter(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
@@ -106,11 +107,11 @@ class StreamWriter {
 
   // Advances a late release.
   void Poll();
-  // Whether there is room, or a release, since the last answers. This call counts as an answer.
+  // Whether there is new room or a new release that the owner has not seen. Reported room counts as seen.
   bool HasNews();
-  // Whether the peer has lent memory still to read.
+  // Whether the peer still has to read lent memory.
   bool HasLoans() const { return Releasable() < accepted_; }
-  // After it the peer reads lent memory no more.
+  // After it returns, the peer no longer reads lent memory.
   void Revoke();
 
  private:
@@ -135,18 +136,18 @@ class StreamWriter {
   Random random_;
 
   std::uint64_t accepted_ = 0;
-  std::uint64_t consumed_ = 0;  // the peer's, as last loaded
+  std::uint64_t consumed_ = 0;  // the peer's offset, as last loaded
   std::uint64_t extents_pushed_ = 0;
 
   struct Lent {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  mutable std::deque<Lent> lent_;        // lent, and not known to be consumed
+  mutable std::deque<Lent> lent_;        // lent ranges that are not known to be consumed
   mutable std::uint64_t released_ = 0;   // as last returned
-  bool short_ = false;                   // the last Write took less than it was given ...
-  bool sliced_ = false;                  // ... though there was room
-  std::uint64_t short_at_consumed_ = 0;  // ... when the peer had consumed this much
+  bool short_ = false;                   // the last Write took only a part of its bytes,
+  bool sliced_ = false;                  // although there was room,
+  std::uint64_t short_at_consumed_ = 0;  // when the peer had consumed up to this offset
 };
 
 // The receiving half.
@@ -160,17 +161,17 @@ class StreamReader {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t consumed() const { return consumed_; }
 
-  // The stream ends with the bytes that are written now; later ones of a dying sender are ignored.
+  // Ends the stream after the bytes that are written now; later bytes of a dying sender are ignored.
   void EndHere() { end_ = stream_.written.load(std::memory_order_acquire); }
-  // All written bytes have been consumed, or the sender has revoked the next ones.
+  // Whether all written bytes have been consumed, or the sender has revoked the next bytes.
   bool Exhausted() const { return truncated_ || consumed_ == Written(std::memory_order_acquire); }
-  // Whether bytes have arrived since the last answers. This call counts as an answer.
+  // Whether bytes have arrived that the owner has not seen. A true result counts as seen.
   bool HasNews();
-  // After it the peer writes into advertised buffers no more.
+  // After it returns, the peer no longer writes into advertised buffers.
   void Revoke();
 
  private:
-  struct Run {  // bytes at the front, in one piece
+  struct Run {  // contiguous bytes
     const std::byte* data = nullptr;
     std::size_t size = 0;
     bool pushed = false;
@@ -191,9 +192,9 @@ class StreamReader {
 
   std::uint64_t consumed_ = 0;
   std::uint64_t shown_ = 0;     // the end of the bytes that Peek has ever returned
-  std::uint64_t revealed_ = 0;  // slices: the end of the bytes that may be returned
-  std::uint64_t told_ = 0;      // HasNews: bytes written beyond this are news
-  std::uint64_t fetched_ = 0;   // lent bytes below this are in their ring position
+  std::uint64_t revealed_ = 0;  // for slices: the end of the bytes that may be returned
+  std::uint64_t told_ = 0;      // for HasNews: bytes written beyond this offset are news
+  std::uint64_t fetched_ = 0;   // lent bytes below this offset are at their ring positions
   std::uint64_t extents_popped_ = 0;
   std::uint64_t window_end_ = 0;
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();

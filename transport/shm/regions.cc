@@ -30,8 +30,7 @@ class Regions::Allocated final : public Memory {
  public:
   Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
   ~Allocated() override {
-    if (getpid() != owner_pid_)
-      return;  // in a forked child: the parent owns the memory, and its peers may still read it
+    if (getpid() != owner_pid_) return;  // in a forked child: the parent's peers may still read the memory
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }

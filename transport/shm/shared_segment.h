@@ -53,10 +53,9 @@ std::size_t SharedSegmentBytes(int world_size);
 struct SharedSegmentContext {
   Rank rank = 0;
   int world_size = 1;
-  int signal = -1;          // this endpoint's event descriptor
-  std::string root_socket;  // rank 0's
-  std::vector<Lane*>
-      lanes;  // on rank 0 by rank (its own null), on other ranks only the lane to rank 0; only this class uses them
+  int signal = -1;           // this endpoint's event descriptor
+  std::string root_socket;   // rank 0's
+  std::vector<Lane*> lanes;  // rank 0: by rank (its own null); other ranks: the lane to rank 0. Used only here
   std::function<std::optional<ConnectRequest>(Rank from)>
       find_request;                        // on rank 0: what rank `from` sent to rank 0's socket
   std::function<bool(Nonce&)> draw_nonce;  // false: the system has no random bytes

@@ -1,4 +1,5 @@
-// Control connections of the simulated network: how they and lanes are made, what they carry, how they end.
+// Control connections of the simulated network: how control connections and lanes are made, what control connections
+// carry, and how they end.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace rondo {
 
 namespace {
 
-constexpr std::size_t kControlHeaderBytes = 8;  // as TCP's (docs/WIRE.md), for cuts at a byte
+constexpr std::size_t kControlHeaderBytes = 8;  // as over TCP (docs/WIRE.md), for cuts at a byte
 
 std::optional<tcp::Reply> Decode(Bytes bytes) {
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
@@ -42,7 +43,7 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
   const Rank from = seat.place.network_rank;
   const Rank to = name.place.network_rank;
   if (!options_.handshakes) {
-    // It is established here at once, and there when the connect has arrived.
+    // The connection is established here at once, and at the peer when the connect event has arrived.
     found->second.last_arrival = DrawConnectTime(from, to);
     Schedule(found->second.last_arrival, {Kind::kConnect, from, to, name.index},
              [this, self, peer, here = config.rank, there = name.peer] {
@@ -114,7 +115,7 @@ void SimCore::BeginLane(const Seat& seat, const EndpointConfig& config, const La
     });
     return;
   }
-  if (config.rank < name.peer) return;  // the higher rank connects; its hello may be here already
+  if (config.rank < name.peer) return;  // the higher rank connects; its hello may have arrived already
   tcp::Hello hello = HelloTo(seat, config, name);
   hello.kind = tcp::ConnectionKind::kLane;
   hello.index = name.index;
@@ -185,7 +186,7 @@ bool SimCore::HasLeft(const ConnectAttempt& attempt) const {
 void SimCore::StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt) {
   if (killed_[attempt->to]) return attempt->answered(std::nullopt);
   if (HasLeft(*attempt)) return;
-  tcp::ServerHandshake side(nullptr);  // no process here has a token
+  tcp::ServerHandshake side(nullptr);  // no simulated process has a token
   const auto drop = [&] {
     ++counters.unknown;
     attempt->answered(std::nullopt);

@@ -39,7 +39,7 @@ SimCore::SimCore(const SimOptions& options)
 }
 
 SimCore::~SimCore() {
-  for (auto& [name, station] : stations_) {  // they form cycles
+  for (auto& [name, station] : stations_) {  // stations and peers form reference cycles
     station->peers.clear();
     station->held.clear();
   }
@@ -155,7 +155,7 @@ Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& co
   station->observer = config.observer;
   for (const Place& member : group) station->instances.push_back(processes_[member.process].instance);
   station->Touch();
-  // It runs later, since the observer may not be ready before this function has returned.
+  // These run later, because the observer may not be ready before this function has returned.
   if (options_.control_thread || !station->held.empty())
     Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
       for (const auto& answer : std::exchange(station->held, {})) answer();
@@ -171,7 +171,7 @@ void SimCore::CloseStation(const std::shared_ptr<SimStation>& station) {
   station->events.clear();
   cables_.erase(station.get());
   auto peers = std::exchange(station->peers, {});
-  if (killed_[station->network_rank]) return;  // its peers know it
+  if (killed_[station->network_rank]) return;  // its peers have been notified already
   for (auto& [rank, peer] : peers)
     if (!peer.goodbye_sent && peer.is_known_there()) SendLoss(station, peer, "its endpoint closed without a goodbye");
 }

@@ -1,5 +1,6 @@
 // The simulated network: a queue of events on virtual time, the buffers of lanes, and which ranks are connected.
-// core.cc has the queue and the lanes, control.cc control connections and how they are made, faults.cc the faults.
+// core.cc has the queue and the lanes, control.cc has control connections and how connections are made, faults.cc has
+// the faults.
 #pragma once
 
 #include <compare>
@@ -22,10 +23,10 @@
 
 namespace rondo {
 
-// The state of one side of a lane, as far as the other side knows it. It only ever grows.
+// The state of one side of a lane, as the other side sees it. Its value only grows.
 enum class SimEnd : std::uint8_t { kNone, kShutDown, kRevoked, kCut, kGone };
 
-// The ranks to which something happened, once each.
+// A list of the ranks to which something happened, each once.
 class SimTouched {
  public:
   explicit SimTouched(int world_size) : listed_(static_cast<std::size_t>(world_size)) {}
@@ -44,39 +45,39 @@ class SimTouched {
   std::vector<Rank> ranks_;
 };
 
-// The addressable side of an endpoint: one (network rank, communicator, rail). It exists as soon as anything is sent to
-// it.
+// The addressable side of an endpoint, for one (network rank, communicator, rail). It exists as soon as anything is
+// sent to it.
 struct SimStation {
   struct Event {
     Rank from = kNoRank;
-    ControlMessage message;     // if there is no loss
+    ControlMessage message;     // used if `loss` is empty
     std::optional<Error> loss;  // the control connection ended without a goodbye
   };
   struct Peer {
     std::shared_ptr<SimStation> station;
     bool goodbye_sent = false;
     bool lost = false;
-    TimePoint last_arrival{};     // of the last message that this station sent there, which keeps them in order
-    std::uint64_t arrived = 0;    // bytes from there
-    bool stands = true;           // with handshakes: a hello was accepted, and this side knows it
-    bool accepted_there = false;  // with handshakes: this side's hello was accepted, even if it does not know it yet
+    TimePoint last_arrival{};     // of the last message that this station sent to the peer; keeps messages in order
+    std::uint64_t arrived = 0;    // bytes from the peer
+    bool stands = true;           // with handshakes: a hello was accepted, and this side has the reply
+    bool accepted_there = false;  // with handshakes: this side's hello was accepted; the reply may be on its way
     bool is_known_there() const { return stands || accepted_there; }
-    std::vector<std::function<void()>> once_it_stands;  // actions that wait for that, in order
+    std::vector<std::function<void()>> once_it_stands;  // actions that wait for `stands`, in order
   };
 
   SimTouched* touched = nullptr;
   Rank network_rank = 0;
   Rank rank = kNoRank;  // of the communicator
   std::uint64_t communicator = 0;
-  PeerObserver* observer = nullptr;         // while open
-  std::vector<std::string> instances;       // of the group's processes, by rank, once open
-  std::vector<std::function<void()>> held;  // clients that wait for the opening
-  bool open = false;                        // there is an endpoint
-  bool closed = false;                      // there was one, and it was destroyed
+  PeerObserver* observer = nullptr;         // set while open
+  std::vector<std::string> instances;       // the instances of the group's processes, by rank, once open
+  std::vector<std::function<void()>> held;  // clients that wait until the endpoint opens
+  bool open = false;                        // the endpoint exists
+  bool closed = false;                      // the endpoint was destroyed
   bool shut_down = false;
-  std::optional<ControlMessage> left_behind;  // for stations that connect from now on
+  std::optional<ControlMessage> left_behind;  // for stations that connect later
   bool needs_poll = false;                    // something happened since the last Poll
-  bool news = false;                          // for Arm: a Wake, a message or a loss since the last Disarm
+  bool news = false;                          // for Arm: there was a Wake, a message or a loss since the last Disarm
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
@@ -86,8 +87,8 @@ struct SimStation {
   }
 };
 
-// One direction of a lane. The byte at stream offset o is at position o % capacity of the ring from the start; events
-// only move the offsets.
+// One direction of a lane. The byte at stream offset o is stored at ring position o % capacity when it is written;
+// later events only move the offsets.
 struct SimPipe {
   // Bytes that were written but not read from the sender's memory yet (SimOptions::reads_late), in order.
   struct Source {
@@ -99,17 +100,17 @@ struct SimPipe {
   std::deque<Source> sources;
   std::shared_ptr<SimStation> sender;
   std::shared_ptr<SimStation> receiver;
-  std::uint64_t accepted = 0;   // by the sender's lane
-  std::uint64_t sent = 0;       // under way or arrived
-  std::uint64_t delivered = 0;  // arrived
-  std::uint64_t consumed = 0;   // by the receiver
-  std::uint64_t acked = 0;      // consumed, as far as the sender knows
+  std::uint64_t accepted = 0;   // the sender's lane has accepted the bytes
+  std::uint64_t sent = 0;       // the bytes are on their way or have arrived
+  std::uint64_t delivered = 0;  // the bytes have arrived
+  std::uint64_t consumed = 0;   // the receiver has consumed the bytes
+  std::uint64_t acked = 0;      // the sender has the acknowledgement of `consumed`
   bool ack_under_way = false;
   TimePoint last_arrival{};
-  SimEnd end = SimEnd::kNone;       // as far as the receiver knows; it comes after all delivered bytes
-  SimEnd end_sent = SimEnd::kNone;  // as the sender has sent it
+  SimEnd end = SimEnd::kNone;       // what has arrived at the receiver, after all delivered bytes
+  SimEnd end_sent = SimEnd::kNone;  // what the sender has sent
 
-  // What is new since the lanes' last answers; for Arm.
+  // For Arm: events that the owner has not seen yet.
   bool arrival_news = false;
   bool room_news = false;
   bool release_news = false;
@@ -117,12 +118,12 @@ struct SimPipe {
 };
 
 struct SimCable {
-  SimPipe pipes[2];  // pipe s is written by side s; side 0 is the lower network rank
+  SimPipe pipes[2];  // side s writes pipe s; side 0 is the lower network rank
   std::uint64_t communicator = 0;
   std::uint32_t index = 0;
   bool connected[2] = {false, false};  // by side
-  bool accepted = false;               // with handshakes: its hello was accepted
-  bool broken = false;                 // no byte arrives any more
+  bool accepted = false;               // with handshakes: the lane's hello was accepted
+  bool broken = false;                 // no more bytes arrive
 };
 
 class SimCore {
@@ -149,7 +150,7 @@ class SimCore {
     kTimer,
     kFault,
   };
-  // What an event is, for the trace.
+  // Describes an event, for the trace.
   struct Item {
     Kind kind;
     Rank from;
@@ -181,7 +182,7 @@ class SimCore {
   bool SendControl(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
   // Sends a new peer of `station`, which may be closed, the message that was left behind, if any.
   void SendLeftBehind(const std::shared_ptr<SimStation>& station, Rank peer);
-  // Passes the station's events to its observer.
+  // Calls the observer with the station's events.
   void TellObserver(SimStation& station);
   std::vector<Rank> RanksToPoll() const;
   std::vector<Rank> TakeTouched() { return touched_.Take(); }
@@ -197,14 +198,14 @@ class SimCore {
   bool paused(Rank rank) const { return pauses_[rank] > 0; }
   void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer);
   void Heal();
-  // Runs it at `at`, unless Heal was called in between.
+  // Runs the action at `at`, unless Heal is called before.
   void ScheduleFault(TimePoint at, const Item& item, std::function<void()> action);
   std::function<void(TimePoint, std::string_view)> teller;
 
   // ---- lanes ----
 
   struct LaneName {
-    Place place;  // of the peer
+    Place place;  // the peer's place
     Rank peer = 0;
     std::uint32_t index = 0;
   };
@@ -212,16 +213,16 @@ class SimCore {
     std::shared_ptr<SimCable> cable;
     int side = 0;
   };
-  // Both sides get the same cable; a control connection is under way to the peer as well. SimCable::connected becomes
-  // true later.
+  // Returns the cable of a lane, the same for both sides, and begins a control connection to the peer if there is none.
+  // SimCable::connected becomes true later.
   Attached Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
   // Sends accepted bytes.
   void Send(const std::shared_ptr<SimCable>& cable, int side);
   // Sends the receiver's consumed offset to the sender.
   void Acknowledge(const std::shared_ptr<SimCable>& cable, int side);
-  // Sends the end of the stream to the receiver, behind all sent bytes.
+  // Sends the end of the stream to the receiver, after all sent bytes.
   void End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how);
-  // Reads the sender's memory up to a stream offset. From then on its owner may overwrite it.
+  // Reads the sender's memory up to a stream offset. After that the sender may overwrite this memory.
   static void ReadSources(SimPipe& pipe, std::uint64_t until);
 
   void SetLink(Rank from, Rank to, const SimLink& link) { links_[from * options_.world_size + to] = link; }
@@ -232,8 +233,8 @@ class SimCore {
  private:
   struct Event {
     TimePoint at;
-    std::uint64_t tie;     // random: events of one instant have no order of their own
-    std::uint64_t number;  // of scheduling: makes the order total
+    std::uint64_t tie;     // random: orders events of one instant
+    std::uint64_t number;  // of scheduling; makes the order total
     Item item;
     std::function<void()> action;
   };
@@ -264,7 +265,7 @@ class SimCore {
   }
   void Push(Event event);
   Event Pop();
-  void Note(const Item& item);  // adds it to the trace
+  void Note(const Item& item);  // adds the event to the trace
 
   // Connections (control.cc).
   void BeginControl(const Seat& seat, const EndpointConfig& config, const LaneName& name,
@@ -272,19 +273,19 @@ class SimCore {
   void BeginLane(const Seat& seat, const EndpointConfig& config, const LaneName& name, const Attached& attached);
   TimePoint DrawConnectTime(Rank from, Rank to);
   tcp::Hello HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const;
-  // One connection to a listener. `accepted` runs there when the hello is accepted, with the time at which the reply
-  // will be back. `answered` runs at the client's: with the reply, or with none if the listener has ended or has
-  // dropped the client.
+  // One connection to a listener. `accepted` runs on the listener's side when the hello is accepted, and gets the time
+  // at which the reply arrives. `answered` runs on the client's side: with the reply, or with nullopt if the listener
+  // has ended or has dropped the client.
   struct ConnectAttempt {
     Rank from = kNoRank;
     Rank to = kNoRank;
     std::vector<std::byte> hello;
-    std::function<bool()> given_up;  // whether the client waits no more; then its hello is ignored
+    std::function<bool()> given_up;  // whether the client has stopped waiting; then its hello is ignored
     std::function<void(SimStation&, TimePoint)> accepted;
     std::function<void(const std::optional<tcp::Reply>&)> answered;
   };
   void Dial(ConnectAttempt attempt);
-  bool HasLeft(const ConnectAttempt& attempt) const;  // the client died or waits no more, meanwhile
+  bool HasLeft(const ConnectAttempt& attempt) const;  // the client has died or stopped waiting
   void StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt);
   void Judge(const std::shared_ptr<ConnectAttempt>& attempt, const std::shared_ptr<SimStation>& station,
              const tcp::Hello& hello);
@@ -295,7 +296,8 @@ class SimCore {
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
   void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);
   void QueueLoss(SimStation& station, Rank peer, const std::string& how);
-  // Runs `action` now, or when the rank's pause ends or it is killed, which `action` must check.
+  // Runs `action` now; if the rank is paused, when the pause ends or the rank is killed. `action` must check for a
+  // killed rank.
   void WhenItRuns(Rank rank, std::function<void()> action);
 
   // Faults (faults.cc).
@@ -304,7 +306,7 @@ class SimCore {
     std::optional<std::uint64_t> cut_at;
     SimFlip flip;
   };
-  // Applies the faults that these bytes meet. True: they cut the stream.
+  // Applies the faults at these bytes of the stream. True: a fault cuts the stream.
   bool MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::uint64_t bytes);
   bool MeetFaults(SimStation& from, SimStation& to, std::uint64_t at, std::uint64_t bytes);
   void Break(SimCable& cable);
@@ -316,7 +318,7 @@ class SimCore {
   void Tell(const std::string& fault) const;
 
   Duration Draw(Duration low, Duration high);
-  // The arrival of `bytes` that leave now, clogs and bandwidth included.
+  // The arrival time of `bytes` that are sent now, with clogs and bandwidth.
   TimePoint DrawArrival(Rank from, Rank to, std::uint64_t bytes);
 
   SimOptions options_;
@@ -325,14 +327,14 @@ class SimCore {
   std::uint64_t scheduled_ = 0;
   std::uint64_t trace_hash_ = 0;
   std::vector<SimLink> links_;        // [from * world_size + to]
-  std::vector<TimePoint> link_free_;  // when the link has sent all its bytes, by the same index
+  std::vector<TimePoint> link_free_;  // the time when the link has sent all its bytes, by the same index
   std::vector<bool> killed_;
   std::multimap<std::uint64_t, Rank> kills_at_event_;
-  std::vector<int> pauses_;                                      // by rank: how many pauses are on
-  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: what waits for the end of its pause
-  std::vector<int> blocks_;                                      // by link: how many blocks are on
-  std::vector<std::uint64_t> block_numbers_;                     // by link: the number of the block that began first
-  std::vector<std::vector<Event>> held_back_;                    // by link: events that a block holds back, in order
+  std::vector<int> pauses_;                                      // by rank: the number of present pauses
+  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: actions that wait for the end of its pause
+  std::vector<int> blocks_;                                      // by link: the number of present blocks
+  std::vector<std::uint64_t> block_numbers_;                     // by link: how often it became blocked
+  std::vector<std::vector<Event>> held_back_;  // by link: the events that a block holds back, in order
   std::vector<StreamFault> stream_faults_;
   std::uint64_t healings_ = 0;
   SimTouched touched_;
@@ -340,9 +342,9 @@ class SimCore {
   std::vector<std::uint32_t> listening_;             // by rank: the process that accepts connections
   std::map<StationName, std::shared_ptr<SimStation>> stations_;
   std::map<StationName, std::uint32_t> incarnations_;
-  std::map<CableName, std::shared_ptr<SimCable>> half_open_;  // waiting for the second side
+  std::map<CableName, std::shared_ptr<SimCable>> half_open_;  // cables that wait for their second side
   std::map<const SimStation*, std::vector<std::pair<std::weak_ptr<SimCable>, int>>>
-      cables_;  // by station; looked up only
+      cables_;  // by station; never iterated
 };
 
 }  // namespace rondo

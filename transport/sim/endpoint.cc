@@ -18,7 +18,7 @@ Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit) {
   });
 }
 
-// The bytes from stream offset `from` on, in at most two pieces.
+// The bytes from stream offset `from` on, as at most two contiguous pieces.
 Arrived View(const SimPipe& pipe, std::uint64_t from, std::size_t bytes) {
   const std::size_t at = from % pipe.ring.size();
   const std::size_t first = std::min(bytes, pipe.ring.size() - at);
@@ -122,7 +122,7 @@ void SimLane::Advance(std::size_t bytes) {
 void SimLane::Revoke() {
   if (revoked_) return;
   revoked_ = failed_ = true;
-  SimCore::ReadSources(out_, out_.accepted);  // after it the network touches the owner's memory no more
+  SimCore::ReadSources(out_, out_.accepted);  // after it the network no longer accesses the owner's memory
   if (!failure_)
     failure_ =
         ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);

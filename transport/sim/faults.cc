@@ -28,7 +28,7 @@ void SimCore::Kill(Rank rank) {
   ++counters.kills;
   touched_.Add(rank);
   auto waiting =
-      std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {});  // they check whether the rank is dead
+      std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {});  // each action checks whether the rank is dead
   for (auto& [name, station] : stations_) {
     if (name.place.network_rank == rank)
       for (auto& answer : std::exchange(station->held, {})) waiting.push_back(std::move(answer));
@@ -36,7 +36,7 @@ void SimCore::Kill(Rank rank) {
     if (const auto cables = cables_.find(station.get()); cables != cables_.end())
       for (auto& [weak, side] : cables->second)
         if (const auto cable = weak.lock()) {
-          ReadSources(cable->pipes[side], cable->pipes[side].accepted);  // bytes that it had written still arrive
+          ReadSources(cable->pipes[side], cable->pipes[side].accepted);  // bytes that the rank has written still arrive
           End(cable, side, SimEnd::kGone);
         }
     for (auto& [peer_rank, peer] : station->peers)
@@ -62,7 +62,7 @@ void SimCore::Resume(Rank rank) {
   Tell(fmt::format("rank {} goes on", rank));
   touched_.Add(rank);
   for (const auto& action : std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {})) action();
-  // Observers may make stations, so they are called after this loop.
+  // Observers may make stations, so they must be called after this loop.
   std::vector<std::shared_ptr<SimStation>> its;
   for (const auto& [name, station] : stations_)
     if (name.place.network_rank == rank && station->open) its.push_back(station);
@@ -117,7 +117,7 @@ void SimCore::Unblock(Rank from, Rank to) {
   const std::size_t link = LinkOf({Kind::kFault, from, to, 0});
   if (--blocks_[link] > 0) return;
   Tell(fmt::format("rank {} reaches rank {} again", from, to));
-  // Events that were held back arrive now, in their order, and later ones stay behind them.
+  // Events that were held back arrive now, in their order, and later events stay after them.
   std::vector<Event> due = std::exchange(held_back_[link], {});
   if (due.empty()) return;
   const auto later = std::partition(queue_.begin(), queue_.end(), [&](const Event& event) {
@@ -174,7 +174,7 @@ void SimCore::Heal() {
     }
 }
 
-// ---- broken connections, turned bits ----
+// ---- broken connections, flipped bits ----
 
 void SimCore::AddStreamFault(const SimStream& stream, std::optional<std::uint64_t> cut_at, SimFlip flip) {
   stream_faults_.push_back({stream, cut_at, std::move(flip)});
@@ -207,7 +207,7 @@ bool SimCore::MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::
       continue;
     if (fault->cut_at) {
       if (pipe.delivered + bytes <= *fault->cut_at) continue;
-      // Bytes before that one have arrived.
+      // Bytes before the cut have arrived.
       pipe.delivered = std::max(pipe.delivered, *fault->cut_at);
       Tell(fmt::format("lane {} of ranks {} and {} is reset at byte {} from the former", cable->index, from, to,
                        pipe.delivered));

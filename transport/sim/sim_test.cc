@@ -1,5 +1,5 @@
-// What is particular to the simulated network: virtual time, seeds, faults that are counted. What every transport
-// promises is tested in tests/conformance.
+// Tests the features that only the simulated network has: virtual time, seeds, counted faults. tests/conformance tests
+// the promises of every transport.
 #include "transport/sim/sim.h"
 
 #include <doctest/doctest.h>
@@ -57,8 +57,8 @@ struct World {
 
 std::size_t Put(Lane& lane, Bytes bytes) { return lane.Write(std::span(&bytes, 1)); }
 
-// Everybody sends `total` pattern bytes to everybody else and reads what it gets, until nothing happens any more.
-// Returns how much arrived unchanged, all lanes together.
+// Every rank sends `total` pattern bytes to every other rank and reads arriving bytes, until no event is left. Returns
+// how many bytes arrived unchanged on all lanes together.
 std::uint64_t Flood(World& world, std::uint64_t total) {
   const int size = world.network.world_size();
   std::vector<std::byte> source(total);
@@ -270,7 +270,7 @@ TEST_CASE("a partition holds back what is sent, in order, until it is over") {
   while (world.network.NextEventTime() < start + milliseconds(50)) world.Step();
   CHECK(world.lane(1, 0).Peek(1).size() == 0);
   CHECK(world.observers[1].told.empty());
-  CHECK(world.lane(0, 1).Peek(1).size() == 4);  // the other way is open
+  CHECK(world.lane(0, 1).Peek(1).size() == 4);  // the other direction is not blocked
   CHECK(world.network.counters().held_back >= 4);
   world.Run();
   std::byte got[10];
@@ -443,7 +443,7 @@ TEST_CASE("released too early, what was overwritten is sent") {
 
 // ---- handshakes ----
 
-// Two processes of one job, each with an endpoint; generations and instances as the test has them.
+// Two processes of one job, each with an endpoint. The test chooses their generations and instances.
 struct Pair {
   explicit Pair(std::uint64_t generation_of_0 = 3) : network(Options()) {
     const std::uint64_t generations[] = {generation_of_0, 3};
@@ -485,7 +485,7 @@ TEST_CASE("with handshakes a lane opens once both sides have judged, and what wa
   CHECK(pair.endpoints[1]->SendControl(0, {ControlKind::kHeartbeat, "early"}));
   while (pair.network.NextEventTime() < pair.network.clock()->Now() + milliseconds(100)) pair.network.Step();
   CHECK(pair.network.counters().hellos == 1);
-  CHECK(pair.lane(1).state() == LaneState::kConnecting);  // held: nobody is there yet
+  CHECK(pair.lane(1).state() == LaneState::kConnecting);  // held: the peer's endpoint is not open yet
   pair.Open(0);
   pair.lane(0);
   pair.Run();

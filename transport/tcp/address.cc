@@ -127,8 +127,7 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
       routed.push_back({.at = candidate.at, .reason = "same host", .interface = candidate.interface});
       continue;
     }
-    if (ip.IsLinkLocal() &&
-        !ip.is_v4()) {  // its scope is an interface index of the peer; any link of this rank may reach it
+    if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope means the peer's interface; any own link may reach it
       for (const LocalAddress& own : local) {
         if (own.up && own.ip.IsLinkLocal() && !own.ip.is_v4() && Classify(own) == AddressClass::kLinkLocal) {
           link_local.push_back({.at = {ip.WithScope(own.ip.scope()), candidate.at.port},

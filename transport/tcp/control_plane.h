@@ -20,7 +20,7 @@ struct TcpAddress;
 
 class ControlPlane {
  public:
-  // `options`: as for MakeTcpTransport, but `clock`, `counters` and `logger` are not null.
+  // `options`: as for MakeTcpTransport, but `clock` and `counters` must not be null.
   static Result<std::shared_ptr<ControlPlane>> Start(TcpOptions options);
   ~ControlPlane();
 
