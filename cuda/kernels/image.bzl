@@ -2,7 +2,7 @@
 
 load("@cuda//:toolkit.bzl", "CUDA_VERSION", "NVCC")
 
-# fold.h says why nothing may be contracted.
+# fold.h says why the compiler must not contract a product and a sum.
 _FLAGS = "-std=c++20 --expt-relaxed-constexpr -fmad=false"
 
 def _is_known(since):
@@ -15,8 +15,8 @@ def _compile(image, kind, architecture, srcs, hdrs):
         name = image + "_rule",
         srcs = srcs + hdrs,
         outs = [image],
-        tags = ["manual"],  # else it would be built for `//...` as well, beside the copy below
-        # The version is there so that another toolkit compiles anew.
+        tags = ["manual"],  # otherwise `//...` would build it a second time, in addition to the copy below
+        # The command contains the version, so that another toolkit version compiles again.
         cmd = "%s %s -I. --%s -arch=%s_%s %s -o $@  # CUDA %s" % (
             NVCC,
             _FLAGS,
@@ -62,14 +62,14 @@ def fatbin(name, srcs, hdrs, architectures, ptx_only):
         if architecture in (known[0], known[-1]):
             _compile(ptx, "ptx", architecture, srcs, hdrs)
             images.append(("ptx", architecture, ptx))
-            _compile(cubin, "cubin", architecture, [ptx], [])  # the same bytes as from the source, sooner
+            _compile(cubin, "cubin", architecture, [ptx], [])  # the same bytes as from the source, but faster
         else:
             _compile(cubin, "cubin", architecture, srcs, hdrs)
         images.append(("elf", architecture, cubin))
     _join(name + "_all.fatbin", images)
     _join(name + "_ptx.fatbin", [image for image in images if image[:2] == ("ptx", known[0])])
 
-    # As a tool it belongs to the configuration of the machine that builds, and is compiled once for all others.
+    # A tool belongs to the configuration of the building machine, so all other configurations share one compilation.
     native.genrule(
         name = name + "_copy_rule",
         outs = [name + ".fatbin"],
@@ -86,7 +86,8 @@ def fatbin(name, srcs, hdrs, architectures, ptx_only):
         name = name + "_source_rule",
         srcs = [name + ".fatbin"],
         outs = [name + ".S"],
-        # Compilers do not say that they have read what is named in .incbin: so that it is read again, its sum stands there.
+        # Compilers do not report files that .incbin names as inputs. So the source contains the fatbin's checksum, and
+        # changes whenever the fatbin does.
         cmd = """cat >$@ <<END
 /* $$(sha256sum <$<) */
     .section .rodata

@@ -11,7 +11,8 @@ _ASAN = "//tools/rules:asan"
 _TSAN = "//tools/rules:tsan"
 _ELSEWHERE = "//conditions:default"
 
-# For the attribute `copts`. Without it code is compiled with -O3 in release and with -O1 under sanitizers.
+# The constants below are for the attribute `copts`. Without one of them, code is compiled with -O3 in release and with
+# -O1 under sanitizers.
 
 # Code that no operation waits for: commands, rendezvous, fault injection. -O1 compiles in two thirds of the time of -O3.
 COLD = select({
@@ -20,15 +21,16 @@ COLD = select({
     _ELSEWHERE: ["-O1"],
 })
 
-# Code whose speed counts, and which tests run for less time under a sanitizer than an optimizer takes to compile it. This is most
-# of the library; what remains is what tests repeat for every element, step or seed.
+# Code whose speed matters in release, but which tests run under sanitizers for less time than optimizing takes. This is
+# most of the library; the rest is code that tests repeat for every element, step or seed.
 SELDOM_RUN = select({
     _ASAN: ["-O0"],
     _TSAN: ["-O0"],
     _ELSEWHERE: [],
 })
 
-# Beside another of these: code that the fuzzers of tests/fuzz reach. libFuzzer finds new paths in it by what this counts.
+# Code that the fuzzers of tests/fuzz reach, in addition to another constant. This flag counts executed paths, by which
+# libFuzzer finds new ones.
 FUZZED = select({
     _ASAN: ["-fsanitize=fuzzer-no-link"],
     _ELSEWHERE: [],
@@ -41,7 +43,7 @@ _UNCHECKED = select({
     _ELSEWHERE: [],
 })
 
-# Tests: what they call is optimized, and their own code runs for less time than it takes to compile.
+# Tests: the code that they call is optimized, and their own code runs for less time than optimizing takes.
 TEST = ["-O0"] + _UNCHECKED
 
 # Tests that sweep over many worlds or seeds.
@@ -53,7 +55,7 @@ def _unit_impl(ctx):
     ctx.actions.write(unit, "".join(['#include "%s"\n' % source.short_path for source in sources]))
     return [DefaultInfo(files = depset([unit]))]
 
-# A source that includes the sources among `srcs`.
+# Generates a source file that includes all source files among `srcs`.
 _unit = rule(
     implementation = _unit_impl,
     attrs = {"srcs": attr.label_list(allow_files = True)},
