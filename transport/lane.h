@@ -45,7 +45,7 @@ class Lane {
 
   virtual Rank peer() const = 0;
   virtual LaneState state() const = 0;
-  // The reason for kFailed, else null. Lives as long as the lane.
+  // The reason for kFailed; null in other states. It lives as long as the lane.
   virtual const Error* failure() const = 0;
 
   // ---- sending ----

@@ -2,15 +2,15 @@
 //
 //   cut@lane(0->1):bytes=4096; stall@lane(1->2):bytes=64,for_ms=50; slice@all:1
 //
-//   plan  := [fault (";" fault)*] blanks and line ends around a fault are ignored
+//   plan  := [fault (";" fault)*]          blanks and line ends around a fault are ignored
 //   fault := cut@LANE:bytes=N              the lane breaks when N bytes have been written to it
 //          | corrupt@LANE:bytes=N[,bit=B]  one bit of byte N is flipped; without B a random bit
 //          | slice@LANE:N                  no call takes, or returns, more than N more bytes
-//          | stall@LANE:bytes=N[,for_ms=T] after N bytes no byte is taken for T ms; without T never again
+//          | stall@LANE:bytes=N[,for_ms=T] after N bytes no byte is taken for T ms; without T forever
 //          | kill@rank(R):bytes=N          InjectorOptions::kill is called when rank R has written N bytes to lanes
 //          | drop_control(R->R)[:after=N]  all control messages except the first N are lost
 //          | fail_open(R->R):CODE          rank R cannot open a lane to R; CODE as errors print it, such as resource
-//   LANE  := all | lane(R->R)[#I] what the first rank writes to the second; #I: only on lane I
+//   LANE  := all | lane(R->R)[#I]          what the first rank writes to the second; #I: only on lane I
 //
 // Bytes are counted per lane from its first byte on; `kill` counts the bytes of all lanes of a rank. Ranks are those of
 // the endpoint's communicator.

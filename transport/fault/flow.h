@@ -2,8 +2,8 @@
 // sent. Sans-I/O: the proxy moves the bytes and passes the time, so every toxic is tested without sockets and without
 // waiting.
 //
-// Random values (a jitter, the bit to flip) depend only on the flow's seed, the toxic's number and the stream offset,
-// and never on how the kernel cut the stream into reads.
+// Random values (a jitter, the bit to flip) depend only on the flow's seed, the toxic's number and the stream offset.
+// They do not depend on how the kernel cut the stream into reads.
 //
 // Thread rule: one thread.
 #pragma once

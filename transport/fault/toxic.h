@@ -1,4 +1,4 @@
-// What a proxy can do to the bytes that pass through it, and to which of them: toxiproxy's toxics, and some more.
+// What a proxy can do to the bytes that it forwards, and to which bytes: toxiproxy's toxics, and some more.
 //
 // A connection is two streams, one per direction, each counted in bytes from 0. A toxic concerns the streams that its
 // scope names, from byte `from_byte` on and before byte `to_byte`; all other bytes pass unchanged. A toxic for a single

@@ -205,7 +205,7 @@ void IbLane::GoPlain() {
   changed_ = true;
 }
 
-// ---- how it stands ----
+// ---- the lane's state ----
 
 void IbLane::Look(TimePoint now) {
   const LaneState base = base_.state();

@@ -5,9 +5,9 @@
 // that end and answers with its own end. The initiator connects and sends kReady.
 //
 // If the connection fails, then or later, the side that notices it first closes its end and sends kBroken with the
-// stream's progress; the other side does the same. Then they agree again, the k-th time on the k-th port of each side
-// (a side with fewer ports starts over with its first), and the stream continues. When the last port has failed, the
-// base lane carries the bytes, if that is allowed; otherwise the lane fails with the last reason.
+// stream's progress; the other side does the same. Then they agree again, and the stream continues. The k-th attempt
+// uses the k-th port of each side; a side with fewer ports starts over with its first. When the last port has failed,
+// the base lane carries the bytes, if that is allowed; otherwise the lane fails with the last reason.
 //
 // Between agreements no bytes are sent over the base lane. If the base lane ends without an end of the stream, the peer
 // has died. A lane makes a new connection only while its owner polls it: bytes that it has taken wait until then.

@@ -1,9 +1,9 @@
 // A reliable connection: one queue pair and its completion queue, and the table of its states (InfiniBand Architecture
 // Specification 1, 10.3.1):
 //
-//   Make      RESET -> INIT receives may be posted; nothing is received yet
-//   Connect   -> RTR -> RTS to the other end, whose values path messages have carried; then sends may be posted
-//   Break     -> ERR all posted requests complete with an error; the device no longer accesses memory
+//   Make      RESET -> INIT   receives may be posted; nothing is received yet
+//   Connect   -> RTR -> RTS   to the other end, whose values path messages have carried; then sends may be posted
+//   Break     -> ERR          all posted requests complete with an error; the device no longer accesses memory
 //
 // Thread rule: one thread at a time.
 #pragma once

@@ -13,7 +13,8 @@
 //
 // Why no byte is overwritten and no receive is ever missing (each immediate uses up a receive, which has no memory):
 //   - Bytes are sent only for offsets below credit.consumed + W, also into advertised buffers; W is the size of the
-//     smaller ring. At most N notices are sent beyond credit.notices, which counts receives that were posted again.
+//     smaller ring, N is kNotices, G is kMostAdvertised. At most N notices are sent beyond credit.notices, which counts
+//     receives that were posted again.
 //   - At most G grants are sent beyond credit.grants, which counts grants that were copied out of their slots.
 //   - A side sends credit only if it raises `consumed` by W/4, `notices` by N/2 or `grants` by G/2. If the other side
 //     has read no credit since c, it has sent at most W bytes, N notices and G grants beyond c. So at most 4 + 2 + 2
@@ -42,9 +43,9 @@
 // Why no byte is lost or doubled when the connection is replaced: a side reports how much has arrived only after its
 // old queue pair and registrations are destroyed, so later bytes never count. The other side continues from there. It
 // still has the following bytes: either they are not consumed, so they are in its send ring, or their memory was not
-// given back. The reason is that a device acknowledges a write only after the receive for it is in the completion
-// queue, and a side empties that queue before it reports how much has arrived. If a side could not empty the queue, and
-// the other side needs memory that was given back, the stream fails.
+// given back. The reason: a device acknowledges a write only after the receive for it is in the completion queue. A
+// side empties that queue before it reports how much has arrived. If a side could not empty the queue, and the other
+// side needs memory that was given back, the stream fails.
 //
 // Thread rule: one thread at a time.
 #pragma once

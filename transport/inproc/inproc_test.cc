@@ -61,7 +61,7 @@ TEST_CASE("reluctant memory is read where it lies, and released only when the pe
   std::string text = "before";
   CHECK(Put(*pair.lanes[0], text) == 6);
   CHECK(pair.lanes[0]->released() == 0);
-  text = "after!";  // what no user of a lane may do before it is released
+  text = "after!";  // users of a lane must not write before the bytes are released
   CHECK(Take(*pair.lanes[1], 3) == "aft");
   CHECK(pair.lanes[0]->released() == 3);
   CHECK(Take(*pair.lanes[1], 3) == "er!");
@@ -90,7 +90,7 @@ TEST_CASE("a reluctant lane that pushes lends what no window covers") {
   std::string text = "abcdefgh";
   CHECK(Put(*pair.lanes[0], text) == 8);
   CHECK(window == "cdef");
-  text = "ABCDEFGH";  // what no user of a lane may do before it is released
+  text = "ABCDEFGH";  // users of a lane must not write before the bytes are released
   CHECK(Take(*pair.lanes[1], 2) == "AB");
   CHECK(pair.lanes[0]->released() == 6);
   CHECK(pair.lanes[1]->ReadInto(memory) == 4);

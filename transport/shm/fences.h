@@ -5,7 +5,7 @@
 //   often                rarely
 //   x = 1                y = 1
 //   LightFence()         HeavyFence()
-//   load y               load x at least one side sees the other's store
+//   load y               load x          at least one side sees the other's store
 //
 // A heavy fence makes every processor that runs a joined process do a full fence at some point of its program. If that
 // point is after the store of x, the rare side sees x. If it is before that store, it is also before the load of y,

@@ -4,13 +4,14 @@
 // The set-up exchanges messages (setup_message.h) over a lane of the base transport between rank 0 and each other rank.
 // Descriptors are passed through the abstract sockets (fd_passing.h):
 //
-//   every other rank                               rank 0
+//   every other rank                                rank 0
 //   sends its signal to rank 0's socket
-//   says "called", or "cannot" and why      ->
-//                                                  when all have called, makes the memory and passes each its
-//                                                  descriptor and all ranks' signals
-//                                           <-     says "made", or "none" and why
-//   maps it, says "mapped", or "cannot"     -> <- says "ready" when all have, else "none" and why
+//   sends "called", or "cannot" and why      ->
+//                                                   when all have called, makes the memory and passes it to each rank
+//                                                   with all ranks' signals
+//                                            <-     sends "made", or "none" and why
+//   maps it, sends "mapped", or "cannot"     ->
+//                                            <-     sends "ready" when all have mapped it, otherwise "none" and why
 //
 // Descriptors are passed before the message that announces them, so ranks wait only for the lane. Rank 0's last message
 // is the same to all ranks. Then each rank tries whether it can read the memory of all others (process_memory.h). Each

@@ -216,7 +216,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
   Attached attached{cable, side};
   cables_[self.get()].emplace_back(cable, side);
   if (killed_[seat.place.network_rank]) return attached;
-  // The control connection comes first.
+  // The control connection must begin before the lane.
   BeginControl(seat, config, name, peer);
   BeginLane(seat, config, name, attached);
   if (fresh && (peer->closed || killed_[name.place.network_rank])) End(cable, 1 - side, SimEnd::kGone);

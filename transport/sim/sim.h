@@ -1,6 +1,6 @@
 // N ranks in one thread on virtual time, from one seed: the contract of every transport, on a network whose delays,
-// short deliveries, clogs and deaths are random and can be replayed. One seed gives one trace on every machine, which
-// trace_hash() proves.
+// short deliveries, clogs and deaths are random and can be replayed. A seed gives the same trace on every machine;
+// trace_hash() checks that.
 //
 //   SimNetwork network({.world_size = 4, .seed = 7, .link = {.max_slice_bytes = 100, .clog_probability = 0.01}});
 //   network.Kill(2, network.clock()->Now() + 3ms);
@@ -122,7 +122,7 @@ struct SimCounters {
   std::uint64_t pauses = 0;
   std::uint64_t hellos = 0;    // hellos that were checked
   std::uint64_t refusals = 0;  // hellos that were answered with "refused"
-  std::uint64_t unknown = 0;   // connections whose first bytes were no hello of this version
+  std::uint64_t unknown = 0;   // connections whose first bytes were not a hello of this version
   auto operator<=>(const SimCounters&) const = default;
 };
 

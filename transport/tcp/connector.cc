@@ -321,7 +321,7 @@ void Connector::Report() const {
   if (plan_.report && done_) plan_.report(WhatWasTried());
 }
 
-// This time ends before the deadline of the waiting operation, whose error would say less.
+// The result is less than the deadline of the waiting operation, because that operation's error would say less.
 Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_timeout, plan_.timeout / 4 * 3); }
 
 // A peer that has taken a connection may use the whole timeout to open its communicator.

@@ -53,7 +53,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   using Done = std::function<void(Result<Connected>)>;
 
   Connector(asio::io_context& io, ConnectPlan plan);
-  // Calls `done` once, after Start has returned, unless Cancel comes first.
+  // Calls `done` once, after Start has returned, unless Cancel is called first.
   void Start(Done done);
   void Cancel();
   // Whether a hello was sent and has no reply yet. The peer receives that hello unless the connection breaks.

@@ -105,7 +105,7 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
       Result<Fd> fd = Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control,
                              options.ports);
       // An IPv6 address is tentative for two seconds after its interface came up. That is an error if the user chose
-      // this address alone; an interface has other addresses.
+      // this address alone; otherwise the interface's other addresses are used.
       const bool is_tentative = !fd && fd.error().code() == ErrorCode::kInvalidArgument && !local.ip.is_v4();
       if (is_tentative && options.addresses.empty() && chosen.size() > 1) continue;
       if (!fd) return Fail(fd.error());

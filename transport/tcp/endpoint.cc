@@ -179,8 +179,8 @@ void TcpEndpoint::Adopt(SocketLane& lane, Delivery delivery) {
 //   - If Poll has harvested the edge, Arm returns true as well.
 //   - Disarm harvests, too. The owner polls all lanes again before its next Arm, and so finds the bytes or room of
 //     those edges. Edges after Disarm stay for the next Arm.
-// The harvest drops edges that are not news (bytes that a polling owner has already read, room that no lane waits for),
-// so they cause no needless wake-up.
+// The harvest drops edges that are not news: bytes that a polling owner has already read, and room that no lane waits
+// for. So these edges cause no needless wake-up.
 bool TcpEndpoint::Harvest() {
   std::array<epoll_event, 64> events;
   bool news = false;

@@ -1,5 +1,5 @@
 // One endpoint as the control thread sees it: its peers, the control connection with each, and the lanes that are being
-// made. The owner's side of the same endpoint is endpoint.h; the two share the mailbox.
+// made. The owner's side of the same endpoint is endpoint.h; both share the mailbox.
 //
 // Which rank connects: the rank that first needs a lane makes the control connection, unless there is one already. If
 // both ranks connect at once, the higher rank's connection is kept as soon as its hello was sent. The higher rank then

@@ -1,7 +1,7 @@
 // The listening side: accepts connections and reads their hello, in bounded number and time. Foreign clients (other
-// protocols, random bytes, silence) are dropped, counted and logged now and then. They get no reply except TLS's own
-// alerts, and never disturb the job. An unauthenticated client does not disturb it either, and learns only that it has
-// not proved to know the token.
+// protocols, random bytes, silence) are dropped and counted, and log lines about them are limited in rate. They get no
+// reply except TLS's own alerts, and never disturb the job. An unauthenticated client does not disturb it either, and
+// learns only that it has not proved to know the token.
 //
 // Thread rule: the control thread. The constructor and the destructor must run while the control thread does not run.
 #pragma once

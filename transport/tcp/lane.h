@@ -8,8 +8,8 @@
 // longer share a packet with the answer. So one socket is the default. (2 vCPUs, Sapphire Rapids class, Linux 6.18,
 // cubic, medians of 3, other load on the machine.)
 //
-// Hot path: Write is one sendmsg, Peek at most one recv (none while enough is staged), ReadInto copies what is staged
-// and makes at most one recv straight into the destination. No allocation, no lock.
+// Hot path: Write makes one sendmsg. Peek makes at most one recv, or none while enough bytes are staged. ReadInto
+// copies staged bytes and makes at most one recv straight into the destination. No allocation, no lock.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once

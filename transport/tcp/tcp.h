@@ -9,9 +9,9 @@
 // that belong to the thread that owns their endpoint; the control thread never touches them after the handshake.
 //
 // fork(): a transport does not work in a child process, because the child has no control thread. Destroying the child's
-// copy is safe and touches nothing that the parent uses (its descriptors and memory stay until the child ends or calls
-// exec, which closes them). The child must not call any other function of the transport. SIGPIPE is never raised, and
-// the control thread takes no signals.
+// copy is safe and does not affect the parent. The copy's descriptors and memory stay until the child ends or calls
+// exec. The child must not call any other function of the transport. SIGPIPE is never raised, and the control thread
+// takes no signals.
 #pragma once
 
 #include <atomic>
