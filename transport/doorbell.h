@@ -8,7 +8,7 @@
 //
 // Each ring posts the signal exactly once, and the next Disarm takes it exactly once, so no stale signal is left.
 //
-// The atomic and the signal are parameters, so that doorbell_test.cc can take this very code through every order of its
+// The atomic and the signal are parameters, so that doorbell_test.cc can run this code through every order of its
 // steps.
 #pragma once
 

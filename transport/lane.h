@@ -75,8 +75,8 @@ class Lane {
   // number. If Expect has advertised `destination`, the bytes may be there already, and nothing is copied.
   virtual std::size_t ReadInto(MutableBytes destination) = 0;
 
-  // Advertises `destination` (Capabilities::push): the peer may write the bytes of the stream from `stream_offset` on
-  // straight into it, from now until a ReadInto of exactly that memory consumes them. Buffers are advertised in stream
+  // Advertises `destination` (Capabilities::push). The peer may write the stream's bytes from `stream_offset` on
+  // straight into it. This ends when a ReadInto of exactly that memory consumes them. Buffers are advertised in stream
   // order, may be split anywhere, and never overlap. False: nothing was advertised, and the bytes arrive like all
   // others.
   virtual bool Expect(std::uint64_t stream_offset, MutableBytes destination) = 0;

@@ -24,8 +24,8 @@ inline constexpr int kMaxSharedSegmentRanks = 64;
 
 // Names a piece of a rank's memory to other ranks.
 struct MemoryPlace {
-  std::uint32_t region = 0;   // the region (Transport::Allocate) that holds all of it; 0: none
-  std::uint64_t address = 0;  // in its rank's process
+  std::uint32_t region = 0;   // the region (Transport::Allocate) that contains the whole piece; 0: none
+  std::uint64_t address = 0;  // in the process of that rank
 };
 
 enum class SharedSegmentState : std::uint8_t {
@@ -54,7 +54,7 @@ class SharedSegment {
   // The calls up to Find are for mapped regions. LetGoOfFreed unmaps regions that other ranks have freed. A pointer
   // from Find is valid until its next call.
   virtual void LetGoOfFreed() = 0;
-  // The number of this rank's region that holds all of `memory`; 0: none does.
+  // The number of this rank's region that contains all of `memory`; 0: there is none.
   virtual std::uint32_t RegionOf(Bytes memory) = 0;
   // Passes a region of this rank to all others. This must precede passing on the region's number. False: it is
   // impossible for now.

@@ -2,8 +2,8 @@
 //
 //   auto tcp = MakeTcpTransport({.job = "test", .addresses = {"127.0.0.1"}});
 //   auto transport = fault::MakeProxiedTransport(*tcp, proxy, "rank 1");     // Result<std::shared_ptr<Transport>>
-//   options.transport = *transport;                                          // of a communicator; or as self.address
-//   self.address = (*transport)->Address();                                  // of a meeting (Join)
+//   options.transport = *transport;                                          // for a communicator; or as self.address
+//   self.address = (*transport)->Address();                                  // for the rendezvous (Join)
 //   proxy->Add({.stream = fault::LaneStream(0, 1), .from_byte = 4096}, fault::ResetPeer{});
 //
 // Peers connect to the rank through the proxy. When the rank connects to a peer, the connection goes through that

@@ -22,8 +22,8 @@ class Recogniser {
   };
 
   virtual ~Recogniser() = default;
-  // Gets all bytes of a direction (not kBoth), in order from the beginning of the connection on, before toxics change
-  // them and before they are forwarded.
+  // Gets all bytes of a direction (not kBoth), in order from the beginning of the connection on. The call precedes
+  // toxics and forwarding.
   virtual void Look(Way way, Bytes bytes) = 0;
   // The stream that the direction carries; empty until it is known, and constant afterwards.
   virtual const std::optional<Stream>& stream(Way way) const = 0;

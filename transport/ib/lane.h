@@ -9,7 +9,7 @@
 // uses the k-th port of each side; a side with fewer ports starts over with its first. When the last port has failed,
 // the base lane carries the bytes, if that is allowed; otherwise the lane fails with the last reason.
 //
-// Between agreements no bytes are sent over the base lane. If the base lane ends without an end of the stream, the peer
+// While RDMA works, no bytes are sent over the base lane. If the base lane ends without an end of the stream, the peer
 // has died. A lane makes a new connection only while its owner polls it: bytes that it has taken wait until then.
 // Zero-copy sends need the user's memory until the bytes have arrived, by RDMA or over the base lane. Memory of a
 // device is sent only by RDMA. If no port is left, a lane fails if such bytes have not arrived, or if it gets such

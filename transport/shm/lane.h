@@ -1,14 +1,14 @@
 // A lane between two processes of one host: two rings in a segment, and a lane of the base transport
 // (transport/upgrade/lane.h).
 //
-// How a lane is made: the base lane is made first, as between any two ranks. Over the base lane the two ends agree,
-// with one message of kLineBytes each way, whether they share memory:
-//   1. The higher rank, the initiator, makes a segment, connects to the other endpoint's abstract socket and sends
-//   there its nonce with two descriptors: the segment and its own event descriptor. Then it sends kShared and the nonce
-//   over the base lane.
+// How a lane is made: the base lane exists first, as between any two ranks. Over the base lane the two ends agree, with
+// one message of kLineBytes each way, whether they share memory:
+//   1. The higher rank, the initiator, makes a segment and connects to the other endpoint's abstract socket. It sends
+//      its nonce there with two descriptors: the segment and its own event descriptor. Then it sends kShared and the
+//      nonce over the base lane.
 //   2. The other end receives these, maps the segment and finds the same nonce in it. So both ends share that memory
-//   and a network namespace. The other end writes its own nonce into the segment, passes its event descriptor back and
-//   sends kShared and its nonce.
+//      and a network namespace. The other end writes its own nonce into the segment, passes its event descriptor back
+//      and sends kShared and its nonce.
 //   3. The initiator finds that nonce in its segment.
 // If a step fails, either end sends kPlain instead, and the base lane carries the bytes; the reason is kept for
 // Describe. Each end writes its nonce and passes descriptors before it sends its message, so an end only waits for the

@@ -5,8 +5,8 @@
 //                    mapped here.
 //
 // A region begins with a head page, which names its owner and says whether the owner has freed it; the user's memory
-// follows. The owner sends the descriptor to a peer's abstract socket (fd_passing.h) before it names the region to that
-// peer in a slot of the shared segment. The peer maps the region once, for reading. After the owner has freed the
+// follows. First the owner sends the descriptor to a peer's abstract socket (fd_passing.h). Then it names the region to
+// that peer in a slot of the shared segment. The peer maps the region once, for reading. After the owner has freed the
 // region, the peer's next LetGoOfFreed unmaps it.
 #pragma once
 

@@ -28,10 +28,10 @@ struct Room {
   std::string why;             // for messages
   bool is_of_a_group = false;  // a control group sets the limit, not the machine
 };
-// How much memory ranks may share now, according to the machine and to the control groups of this process
-// (base/cgroup.h), as far as they can be read. The kernel would allocate more, and kill a process of the group when the
-// limit is reached. So a part of a group's limit is reserved for the processes' own memory, which grows later, and for
-// TCP. `root`: the folder that holds /proc and /sys.
+// How much memory ranks may share now, as far as the limits of the machine and of this process's control groups
+// (base/cgroup.h) can be read. The kernel would allocate more, and kill a process of the group when the limit is
+// reached. So a part of a group's limit is reserved for the processes' own memory, which grows later, and for TCP.
+// `root`: the folder that holds /proc and /sys.
 Room MemoryLeft(const std::string& root = "");
 
 class SharedMemory {

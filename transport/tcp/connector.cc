@@ -16,8 +16,8 @@ namespace {
 constexpr auto kStagger = std::chrono::milliseconds(250);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
-// A peer publishes its addresses after it listens on them. If all addresses refuse in every one of these rounds (about
-// a third of a second in total), its process has ended, or a firewall rejects connections. If this rank waited for the
+// A peer publishes its addresses after it listens on them. If all addresses refuse in all these rounds (about a third
+// of a second in total), its process has ended, or a firewall rejects connections. If this rank waited for the
 // deadline, the error would not show which rank died.
 constexpr int kRefusedRounds = 7;
 constexpr std::string_view kFirewall =

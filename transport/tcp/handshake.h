@@ -2,10 +2,10 @@
 // bytes in, bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
 //
 // This file has the messages and the checks of their contents; handshake_sides.h has their order, and the proofs of
-// knowing the job's token. Each message contains its length, and a reader takes exactly that many bytes (`wanted`), so
-// that later bytes stay in the socket for its next owner.
+// knowing the job's token. Each message contains its length. A reader takes exactly that many bytes (`wanted`), so that
+// later bytes stay in the socket for its next owner.
 //
-// Thread rule: values and one-thread objects.
+// Thread rule: values; one thread at a time uses a reader.
 #pragma once
 
 #include <cstddef>

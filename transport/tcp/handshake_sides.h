@@ -1,7 +1,7 @@
 // The two sides of a handshake between peers: which message follows which. Sans-I/O.
 //
-//   client -> server   hello     with the client's nonce, if it has a token
-//   server -> client   "prove"   with the server's nonce; only if both have a token
+//   client -> server   hello with the client's nonce, if it has a token
+//   server -> client   "prove" with the server's nonce; only if both have a token
 //   client -> server   proof
 //   server -> client   replies, each with a proof
 //
@@ -10,7 +10,7 @@
 // refusal has no proof: a proof would give the client material to guess a weak token. Layout: docs/WIRE.md,
 // "Handshake".
 //
-// Thread rule: one-thread objects.
+// Thread rule: one thread at a time uses an object.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,9 @@
 // (TcpOptions::split_local_lanes). With two sockets a program that only streams both ways gained a third (2.3 -> 3.0
 // GB/s each way at 64 KiB). With one socket both ends contend for its lock, because loopback delivers inside the
 // sender's system call. Real lanes gained a tenth at 64 KiB (16.5 -> 15.0 us an exchange), and nothing measurable at 1
-// MiB and above. Their latency grew by a third (6.4 -> 8.4 us for a round trip of 4 bytes), because acknowledgements no
-// longer share a packet with the answer. So one socket is the default. (2 vCPUs, Sapphire Rapids class, Linux 6.18,
-// cubic, medians of 3, other load on the machine.)
+// MiB and above. Their latency grew by a third (6.4 -> 8.4 us for a round trip of 4 bytes): acknowledgements no longer
+// share a packet with the answer. So one socket is the default. (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic,
+// medians of 3, other load on the machine.)
 //
 // Hot path: Write makes one sendmsg. Peek makes at most one recv, or none while enough bytes are staged. ReadInto
 // copies staged bytes and makes at most one recv straight into the destination. No allocation, no lock.
