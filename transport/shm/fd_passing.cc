@@ -26,8 +26,7 @@ Address AddressOf(std::string_view name) {
   Address address;
   address.raw.sun_family = AF_UNIX;
   RONDO_CHECK(name.size() < sizeof address.raw.sun_path, "an abstract name of {} bytes", name.size());
-  std::memcpy(address.raw.sun_path + 1, name.data(),
-              name.size());  // byte 0 is 0: abstract
+  std::memcpy(address.raw.sun_path + 1, name.data(), name.size());  // byte 0 stays 0: abstract
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }

@@ -211,7 +211,8 @@ void HandshakeAcceptor::Read(const IncomingPtr& connection) {
           if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
           if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
           if (got <= 0 && connection->side_.challenged()) {
-            ++options_.counters->abandoned;  // or a peer, if both connect at once and the other connection is kept
+            // A peer also does this, if both connect at once and the other connection is kept.
+            ++options_.counters->abandoned;
             return Drop(connection, "it went away before it had proved that it knows the job's token");
           }
           if (got <= 0) {
