@@ -1,4 +1,4 @@
-// Communicators on memory of a GPU, by way of the host's: several ranks share it, each with streams of its own.
+// Communicators with memory of a GPU, by host staging. Several ranks share one GPU; each rank has streams of its own.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -60,7 +60,7 @@ TEST_CASE("Every collective, in place or not, in one window and in several") {
                              ReduceOp::kSum, {.memory = MemoryKind::kDevice, .stream = stream});
             INFO((work.refused() ? work.refused()->ToString() : std::string()));
             REQUIRE(!work.refused());
-            gpu.Synchronize(stream);  // nobody waits for the operation but its stream
+            gpu.Synchronize(stream);  // only the stream waits for the operation
             gpu.Read(host.output.data(), output, bytes(host.output));
             CHECK(host.Wrong(c, rank, world_size) == "");
           }
@@ -74,7 +74,7 @@ TEST_CASE("Operations take their places among the work on a stream") {
     std::byte* const memory = gpu.Allocate(kBytes);
     std::byte* const copy = gpu.Allocate(kBytes);
     const OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
-    // Pins memory, for which a driver may wait until nothing is under way.
+    // Pins memory. A driver may wait for all pending work of the GPU before it does so.
     CHECK(TextOf(communicator.AllReduce(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
     std::atomic<bool> latch{false};
     gpu.Put(stream, latch);
@@ -96,8 +96,8 @@ TEST_CASE("Operations take their places among the work on a stream") {
   });
 }
 
-// A kernel of this program's, which nobody has launched: drivers load it then, for which they may wait for all that is
-// under way, and hold up all other calls.
+// A kernel of this program that no code has launched yet. Drivers load a kernel at its first launch. Before they do,
+// they may wait for all pending work and block all other calls.
 class NewKernel {
  public:
   explicit NewKernel(const OnGpu& gpu) : gpu_(gpu) {
@@ -158,10 +158,10 @@ TEST_CASE("A kernel that is loaded while a stream waits for an operation may end
     CHECK(TextOf(communicator.AllReduce(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
     if (communicator.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Work work = communicator.AllReduceAsync(memory, memory, 1000, DataType::kUint8, ReduceOp::kSum, options);
-    kernel.Launch(stream, beside);  // which comes back, after all
+    kernel.Launch(stream, beside);  // returns at the latest when the operation has timed out
     gpu.Synchronize(stream);
     const Status status = work.Wait();
-    if (status) return;  // what drivers wait for before they load is theirs to say
+    if (status) return;  // each driver decides what it waits for before it loads a kernel
     ended_late = true;
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kTimeout);
@@ -169,13 +169,13 @@ TEST_CASE("A kernel that is loaded while a stream waits for an operation may end
     CHECK(status.error().message().find("waits for a call that does not come back, perhaps one of the driver of GPU") !=
           std::string::npos);
   });
-  if (!GpuMayBeMissing()) CHECK(ended_late);  // the played driver waits for all streams
+  if (!GpuMayBeMissing()) CHECK(ended_late);  // the fake driver waits for all streams
 }
 
 TEST_CASE("The default stream is a stream like others") {
   OnGpuRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
-    // Not for both: they are one process, and the default stream is one. What waits there for rank 0's operation would
-    // keep rank 1's from its turn.
+    // Only rank 0 uses the default stream. Both ranks are in one process, which has one default stream: work on it that
+    // waits for rank 0's operation would delay rank 1's operation.
     if (communicator.rank() == 0) stream = nullptr;
     std::byte* const memory = gpu.Allocate(1000);
     gpu.PutFill(stream, memory, 5, 1000);

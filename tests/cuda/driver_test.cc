@@ -1,4 +1,4 @@
-// Loading NVIDIA's driver: where there is none, or a wrong one, that is said in words and nothing else happens.
+// Loads NVIDIA's driver. If the driver is missing or is a wrong library, the error says so, and nothing else happens.
 #include "cuda/driver.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// How memory of a GPU is exported where the driver has dma-bufs, and where it has none.
+// Exports memory of a GPU, with a driver that supports dma-bufs and with one that does not.
 #include "cuda/export.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ TEST_CASE("Where there are dma-bufs one holds the allocation's pages, and outliv
   fake.fake.SetDmaBuf(true);
   const auto gpu = Gpu::Open(fake.cuda, 0);
   REQUIRE(gpu.has_value());
-  const CUdeviceptr before = fake.Allocate(1000);  // so that the next lies somewhere in its page
+  const CUdeviceptr before = fake.Allocate(1000);  // so that the next allocation begins inside a page
   const CUdeviceptr device = fake.Allocate(9000);
   std::vector<std::byte> values(9000);
   std::iota(reinterpret_cast<unsigned char*>(values.data()), reinterpret_cast<unsigned char*>(values.data()) + 9000,

@@ -1,5 +1,5 @@
-// The fake driver's streams, events, kernels and faults: what a GPU does that the host's own memory would not. A test
-// that runs on it can be believed as far as these hold.
+// The fake driver's streams, events, kernels and faults: how a GPU's behaviour differs from the host's. Other tests
+// that use the fake driver rely on these properties.
 #include "tests/cuda/fake_driver/fake_driver.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ namespace fake_driver_test {
 
 using Numbers = std::vector<int>;
 
-// So long that a stream that can go on has, by all likelihood: another one does many things.
+// Gives streams that can advance enough time to do so, in all likelihood: another stream does many things meanwhile.
 void LetOthersWork(const FakeGpu& gpu) {
   CUstream stream = gpu.NewStream();
   CUevent event = gpu.NewEvent();
@@ -41,7 +41,7 @@ TEST_CASE("A copy has not happened before its stream comes to it") {
   LetOthersWork(gpu);
   CHECK(gpu.Read<int>(to, 4) == Numbers{0, 0, 0, 0});
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
-  from.values[0] = 9;  // too early: the copy will take it
+  from.values[0] = 9;  // too early: the copy will read this value
 
   gpu.fake.Release(stream);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
@@ -69,9 +69,9 @@ TEST_CASE("A held stream goes on step by step") {
 }
 
 TEST_CASE("Who looks while a copy is made sees half of it") {
-  if (kSanitized) return;  // a data race, which the sanitizer would say
+  if (kSanitized) return;  // the sanitizer would report this data race
   const FakeGpu gpu;
-  constexpr std::size_t kBytes = 4096;  // which at once would be too fast to be seen
+  constexpr std::size_t kBytes = 4096;  // a copy of these in one piece would be too fast to observe
   const CUdeviceptr memory = gpu.Allocate(kBytes);
   CUstream stream = gpu.NewStream();
   gpu.fake.SetDelay(2000, 7);
@@ -80,7 +80,8 @@ TEST_CASE("Who looks while a copy is made sees half of it") {
     CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, value, kBytes, stream), CUDA_SUCCESS);
     while (!half && gpu.cuda.StreamQuery(stream) == CUDA_ERROR_NOT_READY) {
       const auto seen = gpu.fake.ReadDevice(memory, kBytes);
-      half = seen.front() != seen.back() && gpu.fake.ReadDevice(memory, kBytes) == seen;  // and stays so a while
+      // The half copied state lasts a while.
+      half = seen.front() != seen.back() && gpu.fake.ReadDevice(memory, kBytes) == seen;
     }
   }
   CHECK(half);
@@ -148,7 +149,7 @@ TEST_CASE("A copy in two dimensions takes its rows by their pitches") {
   copy.Height = 3;
   CHECK_CUDA(gpu.cuda.Memcpy2DAsync(&copy, nullptr), CUDA_SUCCESS);
   CHECK(gpu.Read<int>(memory, 6) == Numbers{2, 3, 5, 6, 8, 9});
-  copy.Height = 4;  // more than there is
+  copy.Height = 4;  // more rows than the memory has
   CHECK_CUDA(gpu.cuda.Memcpy2DAsync(&copy, nullptr), CUDA_ERROR_INVALID_VALUE);
   gpu.cuda.MemFree(memory);
 }
@@ -172,7 +173,7 @@ TEST_CASE("A stream waits for the record that an event had when it was told to")
   CUstream recorder = gpu.NewStream();
   CUstream waiter = gpu.NewStream();
   CUevent event = gpu.NewEvent();
-  // Never recorded: nothing to wait for.
+  // Never recorded: there is nothing to wait for.
   CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
@@ -185,11 +186,11 @@ TEST_CASE("A stream waits for the record that an event had when it was told to")
   CHECK_CUDA(gpu.cuda.EventRecord(event, recorder), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_ERROR_NOT_READY);
   gpu.fake.Release(waiter);
-  // The second record is not what it waits for.
+  // The waiter does not wait for the second record.
   CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
 
   CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
-  gpu.cuda.EventDestroy(event);  // what waits for it goes on waiting
+  gpu.cuda.EventDestroy(event);  // existing waits continue
   LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(waiter), CUDA_ERROR_NOT_READY);
   gpu.fake.Release(recorder);
@@ -229,7 +230,7 @@ TEST_CASE("A stream waits until a word of the host has come to a value, and numb
   };
   const auto set = [&](cuuint64_t value) { __atomic_store_n(word.values.data(), value, __ATOMIC_RELEASE); };
   set(~cuuint64_t{0} - 1);
-  wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // three on
+  wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // three more than the present value: the comparison wraps around
   LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   set(1);
@@ -319,7 +320,7 @@ TEST_CASE("The first launch of a kernel waits for all that is under way, and hol
   asks.join();
   CHECK(ended == 2);
 
-  // Once it is loaded it waits for nothing.
+  // Once it is loaded, the launch waits for nothing.
   REQUIRE_CUDA(gpu.cuda.StreamSynchronize(held));
   gpu.fake.Hold(held);
   REQUIRE_CUDA(gpu.cuda.EventRecord(event, held));
@@ -472,10 +473,10 @@ TEST_CASE("Streams come into a capture by waiting for its events, and must come 
   REQUIRE_CUDA(gpu.cuda.GraphLaunch(executable, origin));
   REQUIRE_CUDA(gpu.cuda.StreamSynchronize(origin));
   CHECK(gpu.Read<unsigned char>(memory, 1) == std::vector<unsigned char>{2});
-  CHECK_CUDA(gpu.cuda.StreamSynchronize(side), CUDA_SUCCESS);  // which is in no capture any more
+  CHECK_CUDA(gpu.cuda.StreamSynchronize(side), CUDA_SUCCESS);  // the stream is in no capture any more
 
   CUgraph none = nullptr;
-  fork();  // and does not come back
+  fork();  // the side stream does not rejoin the capture
   CHECK_CUDA(gpu.cuda.StreamEndCapture(origin, &none), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
   fork();
   REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));

@@ -1,5 +1,5 @@
-// A fake GPU that a test has to itself: its context is current in the thread that makes it, and what the test leaves
-// behind is a failure.
+// A fake GPU that one test uses alone. Its context is current in the thread that makes it. Objects that the test does
+// not release are a failure.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@
 
 namespace rondo::cuda {
 
-// For doctest, which knows no enumerations of C.
+// doctest cannot print C enumerations, so the results are compared as integers.
 #define CHECK_CUDA(call, result) CHECK(static_cast<int>(call) == static_cast<int>(result))
 #define REQUIRE_CUDA(call) REQUIRE(static_cast<int>(call) == static_cast<int>(CUDA_SUCCESS))
 
@@ -57,11 +57,12 @@ struct FakeGpu {
     CUfunction function = nullptr;
     REQUIRE_CUDA(cuda.ModuleGetFunction(&function, module, name));
     int threads = 0;
-    REQUIRE_CUDA(cuda.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));  // loads it
+    // Loads the function.
+    REQUIRE_CUDA(cuda.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
     void* parameters[] = {&arguments};
     return cuda.LaunchKernel(function, 2, 1, 1, 8, 1, 1, 0, stream, parameters, nullptr);
   }
-  // The bytes of the device as numbers.
+  // The device's bytes as numbers.
   template <class T>
   std::vector<T> Read(CUdeviceptr from, std::size_t count) const {
     const auto bytes = fake.ReadDevice(from, count * sizeof(T));
@@ -74,7 +75,7 @@ struct FakeGpu {
   const Driver& cuda = fake.driver();
 };
 
-// Memory of the host that the GPU reaches.
+// Memory of the host that the GPU can reach.
 template <class T, std::size_t kCount>
 class Pinned {
  public:

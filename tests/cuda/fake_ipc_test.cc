@@ -1,5 +1,5 @@
-// Two processes and one fake GPU: memory and events of one in the other. The second process is this program again,
-// which runs one of the cases named "child: ...".
+// Two processes with one fake GPU: each uses memory and events of the other. The second process is this program again;
+// it runs one of the cases named "child: ...".
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ TEST_CASE("child: opens memory" * doctest::skip()) {
     CHECK(base == memory);
     CHECK(bytes == 1000);
     CHECK(gpu.Read<int>(memory, 1)[0] == 0x07070707);
-    // A kernel may use it.
+    // A kernel may use the memory.
     CUmodule module = gpu.Load();
     FoldArguments arguments;
     arguments.destination = reinterpret_cast<std::byte*>(memory);
@@ -76,7 +76,7 @@ TEST_CASE("child: exports memory and ends" * doctest::skip()) {
   line.Send(handle);
   line.Receive<char>();
   gpu.cuda.MemFree(memory);
-  const CUdeviceptr next = gpu.Allocate(1000);  // in its place, with its descriptor's number
+  const CUdeviceptr next = gpu.Allocate(1000);  // gets the same address and the same descriptor number
   line.Send('f');
   line.Receive<char>();
   gpu.cuda.MemFree(next);
@@ -109,7 +109,7 @@ TEST_CASE("child: waits for an event" * doctest::skip()) {
     CHECK_CUDA(gpu.cuda.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);  // never recorded
     CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
     line.Send('r');
-    line.Receive<char>();  // recorded, and not there yet
+    line.Receive<char>();  // the event is recorded, but its stream has not reached it
     CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_ERROR_NOT_READY);
     CHECK_CUDA(gpu.cuda.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
     CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
@@ -126,7 +126,8 @@ TEST_CASE("A stream waits for an event that another process has recorded") {
   const FakeGpu gpu;
   Other other("child: waits for an event");
   CUevent event = nullptr;
-  CHECK_CUDA(gpu.cuda.EventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);  // it has no times
+  // Events between processes have no timing.
+  CHECK_CUDA(gpu.cuda.EventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
   event = gpu.NewEvent(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   CUipcEventHandle handle{};
   CHECK_CUDA(gpu.cuda.IpcGetEventHandle(&handle, event), CUDA_SUCCESS);

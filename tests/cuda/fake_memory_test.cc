@@ -71,13 +71,13 @@ TEST_CASE("Calls need a context, and each thread has its own that are current") 
   }).join();
 }
 
-// By which signal a child ends that does so; 0: by none.
+// The signal that ends a child which calls `act`; 0: no signal does.
 template <class Act>
 int SignalOf(Act act) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    signal(SIGSEGV, SIG_DFL);  // not a sanitizer's, nor doctest's
+    signal(SIGSEGV, SIG_DFL);  // instead of the handlers of a sanitizer and of doctest
     act();
     _exit(0);
   }
@@ -198,7 +198,7 @@ TEST_CASE("Memory has a descriptor for other devices where the test says that th
   };
   CHECK_CUDA(ask(memory, 2 << 20), CUDA_ERROR_NOT_SUPPORTED);
   gpu.fake.SetDmaBuf(true);
-  CHECK_CUDA(ask(memory, 100), CUDA_ERROR_INVALID_VALUE);  // not whole pages
+  CHECK_CUDA(ask(memory, 100), CUDA_ERROR_INVALID_VALUE);  // the range is not whole pages
   CHECK_CUDA(ask(memory, 2 << 20), CUDA_SUCCESS);
   CHECK(close(descriptor) == 0);
   gpu.cuda.MemFree(memory);
@@ -222,7 +222,8 @@ TEST_CASE("A kernel computes on device memory and registered memory, from argume
   arguments.elements = 100;
   arguments.count = 2;
   gpu.fake.Hold(stream);
-  CHECK_CUDA(gpu.Launch(module, kSum, arguments, stream), CUDA_SUCCESS);  // whose copy is then gone
+  // The launch copies its parameters, so they may change now.
+  CHECK_CUDA(gpu.Launch(module, kSum, arguments, stream), CUDA_SUCCESS);
   CHECK(gpu.Read<float>(left, 100) == ones);
   gpu.fake.Release(stream);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(stream), CUDA_SUCCESS);
@@ -257,7 +258,7 @@ TEST_CASE("A kernel that touches what is not the device's breaks the context for
   CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, 0, 1, stream), CUDA_ERROR_ILLEGAL_ADDRESS);
   CUdeviceptr more = 0;
   CHECK_CUDA(gpu.cuda.MemAlloc(&more, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
-  // What gives back does so, and says it, too.
+  // Calls that release objects release them and still return the error.
   CHECK_CUDA(gpu.cuda.ModuleUnload(module), CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_CUDA(gpu.cuda.EventDestroy(event), CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_CUDA(gpu.cuda.StreamDestroy(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -287,7 +288,7 @@ TEST_CASE("A kernel does not reach another device's memory, and a copy does") {
   gpu.cuda.ModuleUnload(module);
   gpu.cuda.MemFree(own);
   gpu.cuda.CtxPushCurrent(other);
-  CHECK_CUDA(gpu.cuda.MemFree(theirs), CUDA_SUCCESS);  // whose device is whole
+  CHECK_CUDA(gpu.cuda.MemFree(theirs), CUDA_SUCCESS);  // the device of this memory is not broken
   gpu.cuda.CtxPopCurrent(nullptr);
   gpu.cuda.DevicePrimaryCtxRelease(1);
 }

@@ -1,4 +1,4 @@
-// Tests on a GPU that is played (fake_driver/).
+// Selects the fake driver (fake_driver/) for the tests of on_gpu.h.
 #include "tests/cuda/fake_driver/fake_driver.h"
 #include "tests/cuda/on_gpu.h"
 

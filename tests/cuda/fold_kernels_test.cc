@@ -1,4 +1,4 @@
-// Reductions on a GPU: every type and operation, to the bits of the host's kernels.
+// Reductions on a GPU: for every type and operation the result has the same bits as the host's kernels.
 #include "cuda/fold_kernels.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace fold_kernels_test {
 
 using Memory = std::vector<std::byte>;
 
-// Folds `count` vectors of any values, and says whether the bits are the host's.
+// Folds `count` vectors of random values, and returns whether the result has the bits of the host's kernel.
 bool IsTheHosts(OnGpu& gpu, FoldKernels& kernels, CUstream stream, DataType type, ReduceOp op, std::size_t elements,
                 std::size_t count, std::size_t misalignment = 0) {
   Random random(elements + count);

@@ -1,5 +1,5 @@
-// What the kernels of devices compute, run here as a call for each thread: against the same reference as the host's
-// kernels. One bit off is wrong.
+// What the device kernels compute. The kernels run here as one host call for each thread, and are compared bit by bit
+// with the reference of the host's kernels.
 #include "cuda/kernels/fold.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ HostKernel Find(DataType type, ReduceOp op) {
   return FindHostKernel(fmt::format("rondo_fold_{}_{}", Name(type), Name(op)));
 }
 
-// The left fold of element i, from the contract.
+// The left fold of element i, as the contract defines it.
 Bits Expected(DataType type, ReduceOp op, const std::vector<std::vector<Bits>>& sources, std::size_t i,
               const std::vector<double>& scales, int divisor) {
   const auto operand = [&](std::size_t s) {
@@ -45,7 +45,7 @@ struct Case {
   std::size_t elements;
   std::size_t count;
   std::uint64_t threads;
-  std::vector<std::size_t> offsets;  // of the destination, then of each source
+  std::vector<std::size_t> offsets;  // offsets of the destination, then of each source
   int divisor = 7;
 };
 
@@ -125,10 +125,10 @@ TEST_CASE("An average whose sum is beyond the type is right") {
     arguments.elements = 40;
     arguments.count = arguments.divisor = static_cast<std::int32_t>(count);
     Find(type, ReduceOp::kAvg)(arguments, 0, 1);
-    CHECK(averages == memory);  // of equal operands it is one of them
+    CHECK(averages == memory);  // the average of equal operands is that operand
   };
   average_of(DataType::kFloat16, 0x78E2, 3);   // 40000
-  average_of(DataType::kFloat16, 0x7BFF, 16);  // the largest
+  average_of(DataType::kFloat16, 0x7BFF, 16);  // the largest finite value
   average_of(DataType::kInt8, 100, 3);
   average_of(DataType::kInt8, 0x80, 16);  // -128
   average_of(DataType::kUint8, 255, 16);
@@ -137,14 +137,14 @@ TEST_CASE("An average whose sum is beyond the type is right") {
   average_of(DataType::kInt64, Bits{1} << 63, 16);
   average_of(DataType::kInt64, ~Bits{0} >> 1, 3);
   average_of(DataType::kUint64, ~Bits{0}, 16);
-  // Of few bits, so that their sums are exact.
+  // These values have few significant bits, so their sums are exact.
   average_of(DataType::kBfloat16, 0x7F70, 16);  // 3.2e38
   average_of(DataType::kFloat32, 0x7F7F'FF00, 16);
   average_of(DataType::kFloat32, 0x7F70'0000, 3);
   average_of(DataType::kFloat64, 0x7FEF'FFFF'FFFF'0000, 16);
 }
 
-// Where floats grow sparse a quotient can be half way between two of them.
+// Near the smallest floats, a quotient can be half way between two representable values.
 TEST_CASE("A quotient half way between two of the smallest floats is rounded to even, as by a division") {
   struct Quotient {
     float sum;

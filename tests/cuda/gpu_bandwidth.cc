@@ -1,9 +1,9 @@
-// How fast a GPU's memory is, and how much of that reductions reach: lines of
+// Measures the bandwidth of a GPU's memory, and how much of it reductions reach. Prints lines such as
 //
 //   copy 256 MiB: 2310.5 GB/s
 //   float32 sum of 2: 2280.1 GB/s, 0.99 of a copy
 //
-// counting every byte that is read or written. The best of several rounds, by the GPU's clock.
+// Every byte that is read or written counts. A line is the best of several rounds, by the GPU's clock.
 //
 //   gpu_bandwidth [--mib N] [--driver LIBRARY]
 #include <fmt/core.h>
@@ -49,7 +49,7 @@ double BestUs(CudaSession& session, const std::function<void()>& work) {
   return best;
 }
 
-// With any bits: of zeros divisions would be quick.
+// Fills the memory with random bits: divisions of zeros would be faster.
 void Fill(const Gpu& gpu, CUstream stream, std::byte* memory, std::size_t bytes) {
   const Gpu::Use use(gpu);
   std::vector<std::uint64_t> values(std::min<std::size_t>(bytes, 1 << 20) / sizeof(std::uint64_t));

@@ -1,4 +1,4 @@
-// Several GPUs: whose an operation is, and ranks whose GPUs do not reach each other.
+// Several GPUs: which GPU an operation uses, and ranks whose GPUs cannot reach each other's memory.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Operations in graphs where some rank's GPU cannot: all ranks are told so, and nothing else is harmed. On the played
-// GPU alone, which can be made so.
+// Operations in graphs, when the GPU of one rank cannot run them: all ranks get an error, and nothing else is affected.
+// Only with the fake GPU, which can be configured this way.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

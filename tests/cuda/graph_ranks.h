@@ -1,4 +1,4 @@
-// N ranks as threads with a GPU each, real or played, whose communicators are captured into graphs.
+// N ranks as threads, each with a real or a fake GPU, whose communicators are captured into graphs.
 #pragma once
 
 #include <functional>

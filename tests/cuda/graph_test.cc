@@ -1,4 +1,4 @@
-// Operations in CUDA graphs: captured once, launched again and again, and no host takes part then.
+// Operations in CUDA graphs: captured once and launched repeatedly, without the host at each launch.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -141,7 +141,7 @@ TEST_CASE("A capture that is broken takes no operation, and a communicator that 
     gpu.PutFill(stream, memory, 1, 1000);
     gpu.Synchronize(stream);
     const Graph graph(gpu, stream, [&] {
-      // One of a world has nobody to meet, and types that do not add up are moved all the same.
+      // A world of one rank synchronizes with no other rank. Types without a sum can still be moved.
       CHECK(TextOf(communicator.AllGather(memory, copy, 1000, DataType::kBool, On(stream))) == "ok");
     });
     graph.Launch();
@@ -188,7 +188,7 @@ TEST_CASE("A rank that captures is told so, where another one does not") {
   });
 }
 
-// What a captured call was refused for. The capture goes on, and so does all else.
+// The error with which a captured call was refused. The capture itself continues, and so does everything else.
 std::string RefusalOf(Communicator& communicator, OnGpu& gpu, CUstream stream,
                       const std::function<Status(std::byte* memory)>& call) {
   std::byte* const memory = gpu.Allocate(1000);

@@ -1,4 +1,4 @@
-// What goes wrong with operations in CUDA graphs: who is told what, and that nothing is done from then on.
+// Failures of operations in CUDA graphs: which error each rank reports, and that nothing runs afterwards.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ namespace graph_trouble_test {
 
 using Bytes8 = std::vector<unsigned char>;
 
-// Also of the capture, for which a busy machine takes its time.
+// Must also be long enough for the capture on a busy machine.
 constexpr Duration kLate = std::chrono::seconds(2);
 
 TEST_CASE("A rank that does not launch is named to all after the timeout, and nothing is done from then on") {
@@ -60,7 +60,7 @@ TEST_CASE("Who comes when others have given up does nothing, and is told by its 
     OperationOptions options = On(stream);
     options.timeout = kLate;
     const Graph graph = GraphOfSum(communicator, gpu, memory, options);
-    // Nobody looks at the others meanwhile: what is known here the GPUs have told each other.
+    // Rank 2's host does not check the other ranks meanwhile: only the GPUs can have informed each other.
     if (communicator.rank() == 2)
       while (failed < 2) std::this_thread::yield();
     graph.Launch();
@@ -105,7 +105,8 @@ TEST_CASE("Ranks that launch different graphs are told which, all of them, and n
       gpu.Synchronize(stream);
       const Graph first = GraphOfSum(communicator, gpu, memory, On(stream));
       const Graph second = GraphOfSum(communicator, gpu, memory, On(stream));
-      // Rank 2 comes when the others have found each other out, and nobody's host tells anybody before all have looked.
+      // Rank 2 starts when the other ranks have found the mismatch. No host informs another before all ranks have
+      // checked.
       if (communicator.rank() == 2)
         while (ended < 2) std::this_thread::yield();
       (communicator.rank() == 1 ? second : first).Launch();
@@ -118,7 +119,7 @@ TEST_CASE("Ranks that launch different graphs are told which, all of them, and n
       REQUIRE(failure.has_value());
       CAPTURE(failure->ToString());
       CHECK(failure->code() == ErrorCode::kMismatch);
-      // Whoever asks first tells the others; each account is right.
+      // The rank that checks first informs the others; each rank's description is correct.
       const std::string text = failure->message();
       const bool of_rank_1 = text.find("rank 1 is in what was captured as #2, rank 0 in #1") != std::string::npos;
       const bool of_others = text.find(" is in what was captured as #1, rank 1 in ") != std::string::npos;
@@ -161,10 +162,10 @@ TEST_CASE("Who asks after its stream has ended is told of another rank's abort, 
     if (communicator.rank() == 1) {
       while (launched < 2) std::this_thread::yield();
       communicator.Abort("enough");
-      graph.Launch();  // it says so, as its own is over
+      graph.Launch();  // signals the abort to the other ranks, because this rank's communicator has failed
       gpu.Synchronize(stream);
       ++ended;
-      while (ended < 3) std::this_thread::yield();  // its memory is lent to the others' launches
+      while (ended < 3) std::this_thread::yield();  // the launches of the other ranks still use this rank's memory
       return;
     }
     graph.Launch();
@@ -179,7 +180,7 @@ TEST_CASE("Who asks after its stream has ended is told of another rank's abort, 
   });
 }
 
-// What both of two ranks are told by their next call, when rank 1 has not launched what rank 0 has.
+// The error that the next call of both ranks reports when rank 1 has not launched what rank 0 has launched.
 void ToldOfTimeout(const std::function<Status(Communicator&)>& call) {
   std::atomic<bool> failed{false};
   OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
@@ -225,7 +226,7 @@ TEST_CASE(
     gpu.Synchronize(stream);
     at_once.arrive_and_wait();
     if (communicator.rank() == 0) {
-      const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};  // no memory to share can be made
+      const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};  // no shared memory can be made
       REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
     }
     at_once.arrive_and_wait();

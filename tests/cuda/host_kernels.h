@@ -1,5 +1,5 @@
-// The kernels as functions of the host, by the names they have on a device: the same arithmetic (cuda/kernels/fold.h),
-// compiled by the host's compiler. A kernel runs as a call for each of its threads.
+// The device kernels as functions of the host, under the same names: the same arithmetic (cuda/kernels/fold.h),
+// compiled by the host's compiler. Each call runs one thread of a kernel.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rondo::cuda {
 
 using HostKernel = void (*)(const FoldArguments& arguments, std::uint64_t thread, std::uint64_t threads);
 
-// "rondo_fold_float32_sum"; null: there is none of that name.
+// `name` is for example "rondo_fold_float32_sum"; null: no kernel has that name.
 inline HostKernel FindHostKernel(std::string_view name) {
   struct Entry {
     std::string_view name;

@@ -1,5 +1,5 @@
-// What runs on a GPU, real or played: the same tests are linked with either. Where the real one is missing every test
-// case is a skip, and says so.
+// Tests that run on a GPU, real or fake: the same tests are linked with either. If there is no real GPU, every test
+// case is skipped and says so.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,14 +16,14 @@
 
 namespace rondo::cuda {
 
-// The library that the tests are linked for: OpenCuda's and LoadDriver's. (fake_under_test.cc, real_under_test.cc)
+// The driver library that OpenCuda and LoadDriver use in this test program (fake_under_test.cc, real_under_test.cc).
 std::string LibraryUnderTest();
 bool GpuMayBeMissing();
 
-// A GPU that a test case has to itself.
+// A GPU that one test case uses alone.
 class OnGpu {
  public:
-  // Null: there is none; it has been said why.
+  // Null: there is no GPU, and the reason has been printed.
   static std::unique_ptr<OnGpu> Find();
   ~OnGpu();
   OnGpu(const OnGpu&) = delete;
@@ -32,7 +32,7 @@ class OnGpu {
   const Driver& driver() const { return gpu_->driver(); }
   std::shared_ptr<const Gpu> gpu() const { return gpu_; }
 
-  // Freed at the end.
+  // Allocates device memory, which the destructor frees.
   std::byte* Allocate(std::size_t bytes) {
     const Gpu::Use use(*gpu_);
     CUdeviceptr memory = 0;
@@ -47,7 +47,7 @@ class OnGpu {
     streams_.push_back(stream);
     return stream;
   }
-  // Behind what is on the stream, and not before the latch is opened.
+  // Blocks the stream, behind its present work, until the latch is opened.
   void Put(CUstream stream, std::atomic<bool>& latch) {
     const Gpu::Use use(*gpu_);
     const auto wait = [](void* opened) {
@@ -59,7 +59,7 @@ class OnGpu {
     const Gpu::Use use(*gpu_);
     Must(driver().MemsetD8Async(AddressOf(memory), value, bytes, stream), "filling");
   }
-  // Copies on a stream of their own, and waits.
+  // Copies on a separate stream, and waits for the copy.
   void Write(std::byte* memory, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
     const Gpu::Use use(*gpu_);
@@ -102,7 +102,7 @@ class OnGpu {
   CUstream own_ = nullptr;
 };
 
-// What `body` puts on the stream, as a graph that can be launched.
+// A graph of the work that `body` puts on the stream. It can be launched.
 class Graph {
  public:
   template <class Body>

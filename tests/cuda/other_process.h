@@ -1,5 +1,5 @@
-// A second process for a test: this program again, which runs one of the cases named "child: ...", and a line to it.
-// Those are no cases of their own, but parts of the one that asks for them.
+// A second process for a test, and a connection to it. The process is this program again; it runs one of the cases
+// named "child: ...". Those are no separate tests, but parts of the test that starts them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace rondo::cuda {
 
 inline constexpr const char* kSocket = "RONDO_TEST_SOCKET";
 
-// A line to the other process. What is sent is small, and nobody waits longer than a minute.
+// A connection to the other process. Messages are small, and a receiver waits at most one minute.
 class Line {
  public:
   explicit Line(int socket) : socket_(socket) {
@@ -46,9 +46,9 @@ struct Pair {
   int ends[2] = {-1, -1};
 };
 
-// kContained: as the first process of a namespace of processes, as those of containers are.
+// kContained: the process is the first in a new process namespace, like the processes of containers.
 enum class Where { kHere, kContained };
-// Whether this process may make such.
+// Whether this process may create such a namespace.
 inline bool MayContain() {
   const pid_t tries = fork();
   if (tries == 0) _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
@@ -56,7 +56,7 @@ inline bool MayContain() {
   return tries > 0 && waitpid(tries, &status, 0) == tries && status == 0;
 }
 
-// The other process, as who began it has it.
+// The other process, from the side of the process that started it.
 class Other {
  public:
   explicit Other(const char* test_case, Where where = Where::kHere) : line(pair_.ends[0]), process_(fork()) {
@@ -81,7 +81,7 @@ class Other {
   }
 
  private:
-  // Returns in a child of the process that called.
+  // Returns in a child of the calling process.
   static void Contain() {
     if (unshare(CLONE_NEWPID) != 0) _exit(126);
     const pid_t first = fork();
@@ -100,7 +100,7 @@ class Other {
   pid_t process_;
 };
 
-// In the other process.
+// Runs in the other process.
 inline int SocketOfChild() {
   const char* const number = std::getenv(kSocket);
   return number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));

@@ -1,4 +1,4 @@
-// A GPU at work on its own memory and on that of other ranks, of this process and of another one.
+// A GPU that works on its own memory and on memory of other ranks, in this process and in another one.
 #include "cuda/peers.h"
 
 #include <doctest/doctest.h>
@@ -48,10 +48,10 @@ TEST_CASE("Memory that is shown is found, within its allocation, by another rank
     REQUIRE(place.has_value());
     CHECK(other->Find(*place, kMayNotWait).value() == memory + offset);
   }
-  CHECK(one->Show(nullptr, 0).has_value());  // nothing, where there is nothing to show
+  CHECK(one->Show(nullptr, 0).has_value());  // zero bytes need no memory, so nothing is exported
 }
 
-// More than stay open.
+// More memory than stays open at once.
 constexpr std::size_t kShown = Peers::kMostOpened + 6;
 constexpr std::size_t kShownBytes = 3000;
 
@@ -69,7 +69,7 @@ TEST_CASE("child: shows memory" * doctest::skip()) {
     REQUIRE(place.has_value());
     line.Send(*place);
   }
-  line.Receive<char>();  // until the other has read all
+  line.Receive<char>();  // until the other process has read everything
 }
 
 TEST_CASE("Memory of another process is read where it lies, and what was not wanted for long is closed") {
@@ -152,14 +152,15 @@ TEST_CASE("child: frees memory and shows what it gets in its place" * doctest::s
     const auto place = peers->Show(at, kReusedBytes);
     REQUIRE(place.has_value());
     line.Send(*place);
-    line.Receive<char>();  // the other has read it
+    line.Receive<char>();  // the other process has read it
     const Gpu::Use use(*gpu->gpu());
     gpu->Must(gpu->driver().MemFree(memory), "freeing");
   }
 }
 
-// No driver opens memory where something older of the same addresses is open still. What is open may be another
-// communicator's, and to close it may take as long as a stream waits for an operation: within one that is not done.
+// A driver does not open memory while older memory of the same addresses is still open. The older memory may belong to
+// another communicator, and closing it may last until an operation on a stream ends. So an operation that is still
+// running must not wait for that.
 TEST_CASE(
     "Memory of another process is found where freed memory is open still, when that may be waited for or has been") {
   const auto gpu = OnGpu::Find();
@@ -231,16 +232,17 @@ TEST_CASE("What a graph uses stays open, however long nobody has wanted it") {
   std::vector<DevicePeers::Place> places;
   for (std::size_t i = 0; i < kShown; ++i) places.push_back(other.line.Receive<DevicePeers::Place>());
   constexpr std::size_t kBytes = kShownBytes - 8;
-  constexpr std::size_t kInGraph = 1;  // among those that are wanted first, and so the first to be closed
+  constexpr std::size_t kInGraph = 1;  // used among the first, and so the first that would be closed
   std::byte* const own = gpu->Allocate(kBytes);
   const auto meeting_place = peers->MeetingPlace();
   const auto found = peers->Find(places[kInGraph], kMayNotWait);
   REQUIRE(meeting_place.has_value());
   REQUIRE(found.has_value());
-  DeviceProgram program;  // of one rank, which meets nobody
+  DeviceProgram program;  // for a world of one rank, which synchronizes with no other rank
   program.places = {const_cast<std::byte*>(*meeting_place)};
   program.copies = {{own, *found, kBytes}};
-  std::byte* const report = gpu->Allocate(sizeof(MeetingReport));  // a host's, which nobody asks here
+  // Device memory will do: no code reads the report here.
+  std::byte* const report = gpu->Allocate(sizeof(MeetingReport));
   gpu->PutFill(stream, report, 0, sizeof(MeetingReport));
   gpu->Synchronize(stream);
   const Graph graph(*gpu, stream, [&] {
@@ -274,7 +276,7 @@ TEST_CASE("What goes on beyond its allocation is not shown, whatever lies behind
   std::byte* const memory = gpu->Allocate(kBytes);
   CHECK(peers->Show(memory, kBytes).has_value());
   CHECK(peers->Show(memory + 1000, kBytes - 1000).has_value());
-  // A driver may tell of allocations as larger than they were wanted, by no more than this.
+  // A driver may report an allocation as larger than requested, by at most this number of bytes.
   constexpr std::uint64_t kBeyond = std::uint64_t{4} << 20;
   const auto refused = peers->Show(memory + 1000, kBeyond);
   REQUIRE(!refused.has_value());

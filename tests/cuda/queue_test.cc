@@ -1,4 +1,4 @@
-// What a DeviceQueue promises (collectives/engine/device.h), on a GPU.
+// The contract of DeviceQueue (collectives/engine/device.h), on a GPU.
 #include "cuda/queue.h"
 
 #include <doctest/doctest.h>
@@ -87,7 +87,7 @@ TEST_CASE("A stream that is not to wait goes on, and the operation still comes a
   gpu->PutFill(stream, memory, 7, 1);
   CHECK(!queue->HasArrived(1).value());
   latch = true;
-  gpu->Synchronize(stream);  // nobody has left
+  gpu->Synchronize(stream);  // Leave has not been called
   CHECK(queue->HasArrived(1).value());
   CHECK(gpu->Values<unsigned char>(memory, 1) == Bytes8{7});
   queue->Leave(1);
@@ -100,7 +100,7 @@ TEST_CASE("Places are taken again and again, by many streams, and left in order"
   const std::vector<CUstream> streams{gpu->NewStream(), gpu->NewStream(), gpu->NewStream()};
   for (Sequence sequence = 1; sequence <= 40; ++sequence) {
     REQUIRE(queue->Enter(streams[sequence % 3], sequence, true).has_value());
-    if (sequence < 4) continue;  // so there are always four
+    if (sequence < 4) continue;  // so that four are always pending
     CHECK(Arrives(*queue, sequence - 3));
     queue->Leave(sequence - 3);
   }
@@ -115,7 +115,7 @@ TEST_CASE("Leaving for good lets go of every stream, now and later") {
   CUstream before = gpu->NewStream(), after = gpu->NewStream();
   REQUIRE(queue->Enter(before, 1, true).has_value());
   queue->LeaveForGood();
-  queue->Leave(1);  // of an owner who did not know of it
+  queue->Leave(1);  // from an owner that does not know about LeaveForGood
   REQUIRE(queue->Enter(after, 2, true).has_value());
   gpu->Synchronize(before);
   gpu->Synchronize(after);

@@ -1,4 +1,4 @@
-// Tests on the GPU of this machine.
+// Selects the GPU of this machine for the tests of on_gpu.h.
 #include "tests/cuda/on_gpu.h"
 
 namespace rondo::cuda {

@@ -1,4 +1,4 @@
-// What the driver tells of GPUs that nobody has opened.
+// What the driver reports about GPUs that no process has opened.
 #include "cuda/survey.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ TEST_CASE("a survey says how processes share a GPU") {
   CHECK(Survey().gpus.front().mps == false);
   fake.SetMps(true);
   CHECK(Survey().gpus.front().mps == true);
-  fake.FailCall("DeviceGetAttribute", 2, CUDA_ERROR_INVALID_VALUE);  // a driver that does not know the attribute
+  fake.FailCall("DeviceGetAttribute", 2, CUDA_ERROR_INVALID_VALUE);  // an older driver without this attribute
   CHECK(Survey().gpus.front().mps == std::nullopt);
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("a survey says whom a GPU's compute mode lets use it") {
   const FakeDriver fake;
   const auto access_by = [&](CUcomputemode mode) {
     fake.SetComputeMode(mode);
-    return static_cast<int>(Survey().gpus.front().access);  // for doctest, which prints no enumerations
+    return static_cast<int>(Survey().gpus.front().access);  // doctest cannot print enumerations
   };
   CHECK(access_by(CU_COMPUTEMODE_DEFAULT) == static_cast<int>(Access::kShared));
   CHECK(access_by(CU_COMPUTEMODE_EXCLUSIVE_PROCESS) == static_cast<int>(Access::kOneProcess));

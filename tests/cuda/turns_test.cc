@@ -1,4 +1,4 @@
-// Copies on a GPU that serves its processes by turns: short ones to it go as rows, which take no turn.
+// Copies on a GPU with time slicing: short copies to the device go as rows, which do not wait for a time slice.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace rondo::cuda {
 namespace turns_test {
 
-// How many copies of rows there are of one copy of so many bytes.
+// How many two-dimensional copies one copy of `bytes` becomes.
 std::uint64_t RowsOf(const FakeDriver& fake, CopyDirection direction, std::size_t bytes) {
   const auto gpu = OnGpu::Find();
   auto queue = Queue::Make(gpu->gpu(), 1).value();
@@ -28,11 +28,11 @@ std::uint64_t RowsOf(const FakeDriver& fake, CopyDirection direction, std::size_
 TEST_CASE("Short copies to the GPU go as two rows, and the odd byte with another two") {
   const FakeDriver fake;
   const auto to_device = [&](std::size_t bytes) { return RowsOf(fake, CopyDirection::kToDevice, bytes); };
-  CHECK(to_device(1) == 0);  // is no two rows
+  CHECK(to_device(1) == 0);  // too short for two rows
   CHECK(to_device(2) == 1);
   CHECK(to_device(3) == 2);
   CHECK(to_device(65'534) == 1);
-  CHECK(to_device(65'536) == 0);  // takes no turn as it is
+  CHECK(to_device(65'536) == 0);  // needs no time slice as it is
   CHECK(RowsOf(fake, CopyDirection::kToHost, 4) == 0);
 }
 

@@ -8,7 +8,7 @@
 namespace rondo::cuda::fake {
 namespace {
 
-// Tests call these without having called cuInit, perhaps, and while a context is broken.
+// Tests may call these functions before cuInit, and while a context is broken.
 std::shared_ptr<Stream> Find(State& state, CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
     const auto& current = ContextsOfThread();
@@ -16,7 +16,7 @@ std::shared_ptr<Stream> Find(State& state, CUstream handle) {
     if (current.back()->legacy == nullptr) current.back()->legacy = StartStream(state, current.back(), true);
     return current.back()->legacy;
   }
-  // A destroyed one, too, as long as it has work.
+  // Finds a destroyed stream as well, as long as the stream has work.
   for (const Context& context : state.contexts)
     for (const auto& stream : context.streams)
       if (reinterpret_cast<CUstream>(stream.get()) == handle) return stream;

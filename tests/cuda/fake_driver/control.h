@@ -1,5 +1,5 @@
-// What a test does to the fake driver, and sees of it, past the interface of CUDA: the library shows one symbol,
-// `fake_cuda_control`, of this type. Tests use it through FakeDriver (fake_driver.h).
+// How a test controls and observes the fake driver outside the interface of CUDA. The library exports one symbol for
+// this, `fake_cuda_control`, of the type Control. Tests use it through FakeDriver (fake_driver.h).
 //
 // Thread rule: any thread, at any time. Functions are named as in RONDO_CUDA_DRIVER_FUNCTIONS: "MemAlloc".
 #pragma once
@@ -11,66 +11,67 @@
 
 namespace rondo::cuda::fake {
 
-// What was made and not yet given back. Streams are those that were created, not the default ones.
+// Counts of objects that were made and not yet released. `streams` counts created streams, not the default ones.
 struct Live {
   std::uint64_t memory = 0;        // allocations
-  std::uint64_t memory_bytes = 0;  // in them
+  std::uint64_t memory_bytes = 0;  // bytes in all allocations
   std::uint64_t streams = 0;
-  std::uint64_t events = 0;  // opened ones of others too
+  std::uint64_t events = 0;  // includes opened events of other processes
   std::uint64_t registrations = 0;
-  std::uint64_t opened = 0;  // other processes' allocations; one that was opened twice counts twice
+  std::uint64_t opened = 0;  // opened allocations of other processes; one that was opened twice counts twice
   std::uint64_t modules = 0;
-  std::uint64_t graphs = 0;    // and what they were made into
-  std::uint64_t contexts = 0;  // retains of primary ones
+  std::uint64_t graphs = 0;    // graphs and executable graphs
+  std::uint64_t contexts = 0;  // retains of primary contexts
 
   bool operator==(const Live&) const = default;
 };
 
-// Bytes that copies moved, by where they came from and went to. Memory that is registered is the host's.
+// Bytes that copies moved, by the kind of their source and destination. Registered memory counts as the host's.
 struct BytesCopied {
   std::uint64_t to_device = 0;
   std::uint64_t to_host = 0;
-  std::uint64_t within_devices = 0;  // between two of them, too
+  std::uint64_t within_devices = 0;  // includes copies between two devices
 
   bool operator==(const BytesCopied&) const = default;
 };
 
 struct Control {
-  // The stream takes no more from its queue. What it has begun it finishes. NULL is the default stream of the current
-  // context.
+  // `hold` stops the stream from taking more work from its queue; work that has begun is finished. NULL is the default
+  // stream of the current context.
   void (*hold)(CUstream stream);
   void (*release)(CUstream stream);
-  void (*step)(CUstream stream);              // a held one takes one piece more
-  std::uint64_t (*pending)(CUstream stream);  // pieces that it has not finished
+  void (*step)(CUstream stream);              // lets a held stream do one more piece of work
+  std::uint64_t (*pending)(CUstream stream);  // pieces of work that the stream has not finished
 
-  // The nth call from now on, 1 is the next, does nothing and returns `result`.
+  // The nth call of the function from now on does nothing and returns `result`; 1 is the next call.
   void (*fail_call)(const char* function, std::uint64_t nth, CUresult result);
-  std::uint64_t (*calls)(const char* function);  // since the last reset, refused ones too
-  // The nth kernel that begins from now on faults: its context is broken until it is reset.
+  std::uint64_t (*calls)(const char* function);  // calls since the last reset, refused ones included
+  // The nth kernel that begins from now on faults: its context stays broken until it is reset.
   void (*fault_kernel)(std::uint64_t nth);
 
-  // Every piece of queued work begins up to `most_us` late, by a generator that starts from `seed`.
+  // Every piece of queued work begins up to `most_us` late, by a random generator with this seed.
   void (*set_delay)(std::uint64_t most_us, std::uint64_t seed);
   void (*set_devices)(int count);                // 0 to 16
   void (*set_memory)(std::uint64_t bytes);       // of each device
-  void (*set_dma_buf)(bool supported);           // default: not
-  void (*set_mps)(bool enabled);                 // clients of it share a GPU without turns; default: not
-  void (*set_compute_mode)(CUcomputemode mode);  // told of every GPU, and not kept to
-  void (*set_ipc_capable)(bool capable);         // false: memory as of cuMemCreate, which has no handles
-  void (*set_version)(int version);              // of the driver; default: that of the header
-  void (*set_display)(bool serves);              // kernels that take seconds would be ended; default: not
+  void (*set_dma_buf)(bool supported);           // default: no
+  void (*set_mps)(bool enabled);                 // enabled: processes share a GPU without time slicing; default: no
+  void (*set_compute_mode)(CUcomputemode mode);  // reported for every GPU, but not enforced
+  void (*set_ipc_capable)(bool capable);         // false: memory behaves like cuMemCreate's, which has no IPC handles
+  void (*set_version)(int version);              // the driver's version; default: the header's
+  void (*set_display)(bool serves);  // GPUs report that they serve a display (real drivers then end kernels that run
+                                     // for seconds); default: no
 
   Live (*live)();
   BytesCopied (*copied)();
-  std::uint64_t (*kernels)();  // that have run since the last reset
+  std::uint64_t (*kernels)();  // kernels that have run since the last reset
 
-  // Device memory or registered memory, past all streams: what is there at this moment. False: not all of it is such
-  // memory.
+  // Read and write device memory or registered memory at this moment, without waiting for any stream. False: part of
+  // the range is neither.
   bool (*read)(CUdeviceptr from, void* to, std::size_t bytes);
   bool (*write)(CUdeviceptr to, const void* from, std::size_t bytes);
 
-  // Settings are again those that the environment says, counters 0, broken contexts whole, held streams released. What
-  // lives goes on living.
+  // Restores the settings that the environment gives, sets counters to 0, repairs broken contexts, and releases held
+  // streams. Existing objects stay.
   void (*reset)();
 };
 

@@ -1,5 +1,5 @@
-// Copies and fills. They are made in pieces, from the front or from the back, so that who looks too early sees half of
-// them.
+// Copies and fills. They are made in pieces, from the front or from the back, so that code which reads the result too
+// early sees half of it.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -12,8 +12,8 @@ namespace {
 enum class Kind { kDevice, kRegistered, kPageable };
 
 struct Side {
-  CUdeviceptr address = 0;  // of the first byte that is copied
-  std::size_t pitch = 0;    // from row to row
+  CUdeviceptr address = 0;  // address of the first byte that is copied
+  std::size_t pitch = 0;    // bytes from one row to the next
   Kind kind = Kind::kDevice;
 };
 
@@ -28,10 +28,10 @@ struct Copy {
   }
 };
 
-// What the caller says that a side is.
+// What the caller claims about one side of a copy.
 enum class Said { kHost, kDevice, kAny };
 
-// False: it is not that.
+// False: the memory is not what the caller claims.
 bool Classify(const State& state, Side& side, std::size_t bytes, Said said) {
   if (bytes == 0) return true;
   const auto place = state.memory.Resolve(side.address, bytes);
@@ -49,7 +49,7 @@ std::optional<Place> Resolve(const State& state, const Side& side, std::size_t b
   return state.memory.Resolve(side.address, bytes);
 }
 
-// Calls piece(begin, end) of [0, count), in eight pieces or fewer, with a pause in the middle.
+// Calls piece(begin, end) for consecutive parts of [0, count), at most eight, with a pause in the middle.
 template <class Piece>
 void InPieces(std::size_t count, std::size_t least, std::uint64_t salt, std::uint64_t pause_us, Piece&& piece) {
   const std::size_t size = std::max(least, (count + 7) / 8);
@@ -106,7 +106,7 @@ CUresult Queue(Call& call, CUstream handle, Copy copy, Said to, Said from) {
   work.run = [&state, copy](std::uint64_t salt) { return Run(state, copy, salt); };
   std::uint64_t number = 0;
   if (const CUresult queued = Enqueue(stream, std::move(work), &number); queued != CUDA_SUCCESS) return queued;
-  // A device cannot reach memory that is not registered: the driver copies it, and the caller waits.
+  // A device cannot reach memory that is not registered: the driver copies it, and the calling thread waits.
   const bool pageable = copy.to.kind == Kind::kPageable || copy.from.kind == Kind::kPageable;
   return pageable ? WaitUntilFinished(call, *stream, number) : CUDA_SUCCESS;
 }
@@ -120,7 +120,7 @@ CUresult QueueLine(const char* function, CUdeviceptr to, Said to_said, CUdevicep
   });
 }
 
-// A side of a copy in two dimensions; false: it is not as it should be.
+// Fills in one side of a two-dimensional copy; false: its arguments are invalid.
 bool MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y, std::size_t pitch,
               const CUDA_MEMCPY2D& copy, Side& side, Said& said) {
   if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED) return false;

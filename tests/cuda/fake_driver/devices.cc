@@ -1,4 +1,4 @@
-// The driver as a whole, devices, and contexts.
+// Initialization and version of the driver, devices, and contexts.
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,9 +63,10 @@ CUresult cuInit(unsigned int flags) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     std::this_thread::sleep_for(std::chrono::milliseconds(call.state.settings.init_ms));
     if (call.state.settings.devices.empty()) return CUDA_ERROR_NO_DEVICE;
-    // As for real, the driver of a process does not come along when it forks.
+    // As with a real driver, a child by fork() cannot use the driver that its parent initialized.
     if (call.state.initialized_in != 0 && call.state.initialized_in != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
-    // As for real, it has a thread of its own from then on, which hears the signals that the caller does.
+    // As with a real driver, the process has a driver's thread from now on, which receives the signals that the calling
+    // thread does not block.
     if (call.state.initialized_in == 0)
       std::thread([] { std::this_thread::sleep_for(std::chrono::years(1)); }).detach();
     call.state.initialized_in = getpid();
@@ -107,7 +108,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return Do("DeviceGetUuid", Needs::kDriver, [&](Call& call) {
     if (!Has(call, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // The same in every process: by it they know that they mean one device.
+    // The same in every process: processes compare it to find that they use one device.
     std::memcpy(uuid->bytes, "RondoFakeGPU0000", sizeof uuid->bytes);
     uuid->bytes[15] = static_cast<char>('A' + call.state.settings.devices[static_cast<std::size_t>(device)]);
     return CUDA_SUCCESS;
@@ -149,7 +150,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
     if (!Has(call, device)) return CUDA_ERROR_INVALID_DEVICE;
     Context& context = call.state.contexts[device];
     if (context.retains == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    // What is then left in it stays, so that a test sees it; a real driver takes it down.
+    // Objects that are left in the context stay, so that a test sees them; a real driver destroys them.
     if (--context.retains == 0) context.error = CUDA_SUCCESS;
     return CUDA_SUCCESS;
   });

@@ -1,4 +1,4 @@
-// Names and words of results.
+// Names and texts of results.
 #include <cuda.h>
 
 #include "tests/cuda/fake_driver/state.h"

@@ -113,7 +113,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     if (queued != CUDA_SUCCESS) return queued;
     event->latest = std::move(record);
     event->captured = nullptr;
-    // Which the work sees, since it takes the lock first.
+    // The queued work sees this number, because it must take the lock first.
     if (event->counts != nullptr) *number = event->counts->recorded.fetch_add(1) + 1;
     return CUDA_SUCCESS;
   });
@@ -170,7 +170,7 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigne
     const bool ever_recorded = event->latest != nullptr || event->counts != nullptr;
     if (stream->captured != nullptr) {
       if (!ever_recorded) return CUDA_SUCCESS;
-      stream->captured->capture->broken = true;  // it would wait for something outside
+      stream->captured->capture->broken = true;  // the wait would depend on work outside the capture
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     const Mark mark(event);

@@ -1,5 +1,5 @@
-// Events: marks in streams that hosts and other streams wait for. One between processes is two numbers in memory that
-// they share.
+// Events: marks in streams that hosts and other streams wait for. An event between processes is two numbers in memory
+// that the processes share.
 #pragma once
 
 #include <cuda.h>
@@ -15,14 +15,15 @@ namespace rondo::cuda::fake {
 
 struct Captured;
 
-// One cuEventRecord; `done` under the lock.
+// One cuEventRecord. The lock protects `done`.
 struct Record {
   bool done = false;
   std::chrono::steady_clock::time_point at;
 };
 
-// In memory that processes share: how many records were queued, and the newest that a stream has come to. A record on a
-// second stream that overtakes counts for those before it: real ones are used on one stream.
+// Numbers in memory that processes share: how many records were queued, and the newest that a stream has reached. A
+// record on a second stream that overtakes earlier records completes them as well: programs use such an event on one
+// stream.
 struct SharedCounts {
   std::atomic<std::uint64_t> recorded;
   std::atomic<std::uint64_t> completed;
@@ -38,12 +39,12 @@ struct Event {
   Context* context = nullptr;
   bool times = true;
   std::shared_ptr<Record> latest;            // null: never recorded
-  std::shared_ptr<const Captured> captured;  // its latest record is a place in a capture; null: it is not
-  SharedFile file;                           // of one between processes
+  std::shared_ptr<const Captured> captured;  // set if the latest record is a position in a capture; otherwise null
+  SharedFile file;                           // holds the counts of an event between processes
   SharedCounts* counts = nullptr;
 };
 
-// The record that an event had when it was asked for, which is what waits are for.
+// The latest record of an event at the moment of the call: waits for an event wait for this record.
 class Mark {
  public:
   explicit Mark(const std::shared_ptr<Event>& event);
@@ -52,7 +53,7 @@ class Mark {
 
  private:
   std::shared_ptr<Record> record_;
-  std::shared_ptr<Event> event_;  // between processes
+  std::shared_ptr<Event> event_;  // set only for an event between processes
   std::uint64_t number_ = 0;
 };
 

@@ -1,13 +1,13 @@
-// The fake driver as a test has it: loaded, with every setting as the environment says (control.h has what each does).
+// The fake driver for a test: loaded, with every setting as the environment gives it (control.h explains the settings).
 //
 //   FakeDriver fake;
 //   const Driver& driver = fake.driver();
 //   ...
 //   CHECK(fake.live() == fake::Live{});
 //
-// Environment of a program that is to run on it: LD_LIBRARY_PATH names the folder of libcuda.so.1, and state.h's
-// Settings has the variables. A process has one fake driver, whichever FakeDriver is asked, and its children by fork()
-// have none once it was loaded: they exec.
+// A program that must use it needs LD_LIBRARY_PATH with the folder of libcuda.so.1; the variables for Settings are in
+// state.h. A process has one fake driver, which all FakeDriver objects share. A child by fork() cannot use a driver
+// that its parent loaded: it must exec.
 #pragma once
 
 #include <cuda.h>
@@ -25,13 +25,13 @@ namespace rondo::cuda {
 
 class FakeDriver {
  public:
-  // "": the library among this test's runfiles. The process ends where it cannot be loaded.
+  // "" loads the library among this test's runfiles. If the library cannot be loaded, the process ends.
   explicit FakeDriver(const std::string& library = "");
   ~FakeDriver() { control_->reset(); }
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
 
-  // Where Bazel puts it; for LoadDriver and child processes.
+  // The path at which Bazel puts the library, for LoadDriver and child processes.
   static std::string Path();
 
   const Driver& driver() const { return driver_; }
@@ -39,7 +39,7 @@ class FakeDriver {
 
   void Hold(CUstream stream) const { control_->hold(stream); }
   void Release(CUstream stream) const { control_->release(stream); }
-  // Does the next piece of work of a held stream, and nothing more; back when it is done.
+  // Makes a held stream do its next piece of work, and nothing more. Returns when that work is done.
   void Step(CUstream stream) const;
   std::uint64_t Pending(CUstream stream) const { return control_->pending(stream); }
   void FailCall(const std::string& function, std::uint64_t nth, CUresult result) const;
@@ -60,7 +60,7 @@ class FakeDriver {
   fake::BytesCopied copied() const { return control_->copied(); }
   std::uint64_t kernels() const { return control_->kernels(); }
 
-  // Past all streams. They end the process where there is no such memory.
+  // Read and write without waiting for any stream. If a part of the range is no device memory, the process ends.
   std::vector<std::byte> ReadDevice(CUdeviceptr from, std::size_t bytes) const;
   void WriteDevice(CUdeviceptr to, Bytes bytes) const;
 

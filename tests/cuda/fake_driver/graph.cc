@@ -8,8 +8,8 @@
 namespace rondo::cuda::fake {
 namespace {
 
-// Those that may wait for work of a stream that captures, or allocate: cuThreadExchangeStreamCaptureMode's words are
-// "potentially unsafe".
+// Calls that may wait for the work of a capturing stream, or allocate: the documentation of
+// cuThreadExchangeStreamCaptureMode calls them "potentially unsafe".
 constexpr std::string_view kUnsafe[] = {"CtxSynchronize",    "EventQuery",     "EventSynchronize", "IpcCloseMemHandle",
                                         "IpcOpenMemHandle",  "MemAlloc",       "MemFree",          "MemHostRegister",
                                         "MemHostUnregister", "ModuleLoadData", "ModuleUnload",     "StreamQuery",

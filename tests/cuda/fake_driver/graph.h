@@ -1,4 +1,4 @@
-// Graphs: what was put on a stream while it captured, to be done again and again.
+// Graphs: work that was put on a stream while the stream captured. A graph can be launched any number of times.
 #pragma once
 
 #include <cuda.h>
@@ -17,17 +17,18 @@ namespace rondo::cuda::fake {
 struct Context;
 struct State;
 
-// Of a stream that captures, and of those that have come into it by waiting for its events.
+// The capture of the stream that began it, and of the streams that joined it by waiting for its events.
 struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   const Stream* origin = nullptr;
-  std::vector<Work> work;  // in the order of the calls, in which a launch does it; a GPU may do it in another
+  // In the order of the calls. A launch keeps this order, whereas a GPU may choose another.
+  std::vector<Work> work;
   bool broken = false;
   bool ended = false;
 };
 
-// A place in a capture, of a stream or an event: how much of what each stream has put there comes before.
+// A position of a stream or an event in a capture: how much of each stream's captured work comes before it.
 struct Captured {
   std::shared_ptr<Capture> capture;
   std::map<const Stream*, std::size_t> before;
@@ -38,12 +39,13 @@ struct Graph {
   std::vector<Work> work;
 };
 
-// The stream waits for what is captured, and comes into that capture if it is in none. Under the lock, as what follows.
+// The stream waits for the event's captured work, and joins that capture if it is in none. The caller holds the lock,
+// for this function and for those below.
 CUresult WaitFor(Stream& stream, const Captured& event);
-// How the calling thread takes it that streams capture.
+// The capture mode of the calling thread: which of its calls the captures of streams forbid.
 CUstreamCaptureMode& CaptureModeOfThread();
-// Whether the call may be unsafe while a stream captures, and is forbidden to this thread now. Such a call breaks the
-// captures that forbid it.
+// Whether the call may be unsafe while a stream captures and is now forbidden to this thread. A forbidden call breaks
+// the captures that forbid it.
 bool IsForbiddenByCapture(State& state, std::string_view function);
 
 }  // namespace rondo::cuda::fake

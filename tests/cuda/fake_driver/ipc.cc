@@ -1,5 +1,5 @@
-// Memory and events of other processes. A handle names a file that the exporting process has open, so it is good for as
-// long as that process keeps it.
+// Memory and events of other processes. A handle names a file that the exporting process has open, so the handle is
+// valid as long as that process keeps the file open.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +18,12 @@ struct Handle {
   What what = What::kMemory;
   pid_t owner = 0;
   std::int32_t descriptor = -1;
-  std::int32_t device = 0;  // of the machine's
+  std::int32_t device = 0;  // ordinal among the machine's devices
   std::uint64_t inode = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t address = 0;  // in its process
+  std::uint64_t address = 0;  // address in the exporting process
 };
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 
@@ -42,7 +42,7 @@ void Write(Cuda* to, const Handle& handle) {
   std::memcpy(to->reserved, &handle, sizeof handle);
 }
 
-// Opens what the handle names.
+// Opens the memory or event that the handle names.
 template <class Cuda>
 CUresult Open(const Cuda& from, What what, Handle& handle, std::optional<SharedFile>& file) {
   std::memcpy(&handle, from.reserved, sizeof handle);

@@ -12,7 +12,7 @@
 namespace rondo::cuda::fake {
 namespace {
 
-// A kernel whose parameter is a `Parameter`: each function gets it as that.
+// Makes a kernel whose only parameter is a `Parameter`; both functions receive it with that type.
 template <class Parameter, class Prepare, class Run>
 Kernel Make(std::string_view name, Prepare prepare, Run run) {
   const auto read = [](const std::byte* from) {
@@ -47,7 +47,7 @@ bool PrepareFold(FoldArguments& arguments, std::size_t element_bytes, const Tran
   if (arguments.over != nullptr) {
     arguments.over = reinterpret_cast<const std::uint64_t*>(translate(arguments.over, sizeof *arguments.over));
     if (arguments.over == nullptr) return false;
-    if (*arguments.over != 0) return true;  // it touches nothing
+    if (*arguments.over != 0) return true;  // the kernel touches nothing
   }
   if (arguments.elements == 0) return true;
   const std::size_t bytes = arguments.elements * element_bytes;
@@ -89,7 +89,8 @@ std::optional<Kernel> Meet(std::string_view name) {
         arguments.report = reinterpret_cast<MeetingReport*>(translate(arguments.report, sizeof *arguments.report));
         return arguments.report != nullptr;
       },
-      // Threads wait for others here, so one does the work of all.
+      // Threads of this kernel wait for each other, but they run one after another here, so the first does the work of
+      // all.
       [](const MeetArguments& arguments, std::uint64_t thread, std::uint64_t) {
         const std::uint64_t meeting = thread == 0 ? BeginMeeting(arguments) : 0;
         if (meeting == 0) return;
@@ -100,7 +101,7 @@ std::optional<Kernel> Meet(std::string_view name) {
       });
 }
 
-// ---- which there are ----
+// ---- the list of kernels ----
 
 using Family = std::optional<Kernel> (*)(std::string_view name);
 constexpr Family kFamilies[] = {&Fold, &Meet};

@@ -59,7 +59,7 @@ std::optional<SharedFile> SharedFile::Make(std::size_t bytes) {
 
 std::optional<SharedFile> SharedFile::Open(pid_t owner, int descriptor, ino_t inode, std::size_t bytes) {
   const std::string path = "/proc/" + std::to_string(owner) + "/fd/" + std::to_string(descriptor);
-  // The number may be something else's by now, which to open could block.
+  // The number may name another file by now, and opening that file could block.
   struct stat facts = {};
   if (stat(path.c_str(), &facts) != 0 || facts.st_ino != inode) return std::nullopt;
   auto file = Described(open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -97,7 +97,7 @@ CUdeviceptr MemoryMap::Reserve(std::size_t bytes) {
 std::shared_ptr<Memory> MemoryMap::Map(Context* context, SharedFile file, std::size_t offset, std::size_t bytes) {
   auto memory = std::make_shared<Memory>();
   memory->file = file;
-  // A page that nobody may touch lies before the shadow and another behind it.
+  // One inaccessible page precedes the shadow, another follows it.
   auto* const around = static_cast<std::byte*>(MapNothing(file.bytes + 2 * kPage));
   if (around == nullptr) return nullptr;
   memory->shadow = around + kPage;
@@ -120,7 +120,7 @@ std::shared_ptr<Memory> MemoryMap::Map(Context* context, SharedFile file, std::s
 }
 
 std::shared_ptr<Memory> MemoryMap::Allocate(Context* context, std::size_t bytes) {
-  // Small ones start anywhere in a page, since a driver takes them out of greater blocks.
+  // A small allocation starts anywhere in a page, because a real driver cuts it from a larger block.
   const std::size_t offset = bytes < (1u << 20) ? (made_ % 16) * kAlignment : 0;
   const auto file = SharedFile::Make(offset + bytes);
   return file ? Map(context, *file, offset, bytes) : nullptr;
@@ -173,7 +173,7 @@ CUresult MemoryMap::Register(Context* context, const void* memory, std::size_t b
   const CUdeviceptr page = address / kPage * kPage;
   std::vector<unsigned char> resident((address + bytes - page + kPage - 1) / kPage);
   if (mincore(reinterpret_cast<void*>(page), address + bytes - page, resident.data()) != 0)
-    return CUDA_ERROR_INVALID_VALUE;  // there is not memory everywhere
+    return CUDA_ERROR_INVALID_VALUE;  // part of the range is not mapped
   const auto next = registrations_.lower_bound(address);
   if (next != registrations_.end() && next->first < address + bytes) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (Registered(address) != nullptr) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

@@ -1,9 +1,9 @@
-// Memory of the devices, and what of the host's they see.
+// Memory of the devices, and the memory of the host that devices can use.
 //
-// An allocation is a file in memory that is mapped twice: at the address that is handed out, where nobody may read or
-// write it, so that the host crashes as it would on a device's; and at its shadow, where the fake does. Addresses of
-// freed memory stay reserved, and are handed out again first, as a real driver does: what was remembered by address
-// alone is then wrong.
+// An allocation is a file in memory with two mappings. The first is at the address that the caller gets: it cannot be
+// read or written, so that the host crashes as it would with a device's memory. The second, the shadow, is for the fake
+// driver. Addresses of freed memory stay reserved and are reused first, as in a real driver: code that remembers memory
+// only by its address then fails.
 #pragma once
 
 #include <cuda.h>
@@ -20,35 +20,35 @@ namespace rondo::cuda::fake {
 
 struct Context;
 
-// A file in memory that another process can open by what is in a handle.
+// A file in memory that another process can open with the contents of a handle.
 struct SharedFile {
   int descriptor = -1;
   ino_t inode = 0;
   std::size_t bytes = 0;
 
   static std::optional<SharedFile> Make(std::size_t bytes);
-  // Of the process `owner`, if it has it still.
+  // Opens the file of the process `owner`, if that process still has it.
   static std::optional<SharedFile> Open(pid_t owner, int descriptor, ino_t inode, std::size_t bytes);
 };
 
 struct Memory {
   Memory() = default;
-  ~Memory();  // takes the shadow down, closes the file
+  ~Memory();  // unmaps the shadow, closes the file
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   Context* context = nullptr;
   CUdeviceptr address = 0;
   std::size_t bytes = 0;
-  std::uint64_t id = 0;  // of no other allocation, ever
+  std::uint64_t id = 0;  // never used for another allocation
   bool sync_memops = false;
-  std::uint64_t opens = 0;  // of another process's memory; 0: it is our own
+  std::uint64_t opens = 0;  // how often another process's memory is open here; 0: this process's own memory
   pid_t owner = 0;
   CUdeviceptr owners_address = 0;
 
   SharedFile file;
-  std::size_t offset = 0;       // of the memory in the file
-  std::byte* shadow = nullptr;  // of the file
+  std::size_t offset = 0;       // where the memory begins in the file
+  std::byte* shadow = nullptr;  // where the file is mapped
   std::byte* At(CUdeviceptr place) const { return shadow + offset + (place - address); }
 };
 
@@ -58,26 +58,26 @@ struct Registration {
   std::size_t bytes = 0;
 };
 
-// Where bytes are that a device was asked to touch.
+// The location of bytes that a device was asked to touch.
 struct Place {
   std::byte* at = nullptr;
-  std::shared_ptr<Memory> memory;  // which stays until this goes; null: the host's
+  std::shared_ptr<Memory> memory;  // keeps the memory alive; null: the host's memory
 };
 
 class MemoryMap {
  public:
-  // Null: there is no room for it, or no descriptor.
+  // Null: no memory or no descriptor is left.
   std::shared_ptr<Memory> Allocate(Context* context, std::size_t bytes);
-  // Takes over the file.
+  // Takes ownership of the file.
   std::shared_ptr<Memory> Map(Context* context, SharedFile file, std::size_t offset, std::size_t bytes);
   void Remove(const std::shared_ptr<Memory>& memory);
 
-  // The allocation that the address lies in; null: none.
+  // The allocation that contains the address; null: none.
   std::shared_ptr<Memory> Find(CUdeviceptr address) const;
   std::shared_ptr<Memory> Opened(pid_t owner, ino_t inode) const;
-  // Whether something is open of what the process has, or had, there.
+  // Whether this process has opened memory that the owner has, or had, in the range.
   bool HasOpened(pid_t owner, CUdeviceptr begin, std::size_t bytes) const;
-  // Nothing: not all of the range is one allocation's or one registration's.
+  // Empty: the range is not within one allocation or one registration.
   std::optional<Place> Resolve(CUdeviceptr address, std::size_t bytes) const;
 
   CUresult Register(Context* context, const void* memory, std::size_t bytes);
@@ -88,13 +88,14 @@ class MemoryMap {
   const std::map<CUdeviceptr, std::shared_ptr<Memory>>& all() const { return all_; }
 
  private:
-  // Places lie one behind the other, as real drivers give them: what goes beyond its allocation is in the next one.
+  // Reserved addresses follow each other without gaps, as those of real drivers do: an access beyond an allocation
+  // reaches the next one.
   CUdeviceptr Reserve(std::size_t bytes);
 
   std::map<CUdeviceptr, std::shared_ptr<Memory>> all_;
   std::map<CUdeviceptr, Registration> registrations_;
-  std::map<std::size_t, std::vector<CUdeviceptr>> reserved_;  // by bytes: places of memory that is gone
-  CUdeviceptr room_ = 0;                                      // for more places
+  std::map<std::size_t, std::vector<CUdeviceptr>> reserved_;  // by bytes: addresses of freed memory
+  CUdeviceptr room_ = 0;                                      // address space for more allocations
   std::size_t room_bytes_ = 0;
   std::uint64_t made_ = 0;
 };

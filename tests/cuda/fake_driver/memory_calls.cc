@@ -1,4 +1,4 @@
-// What is asked of memory.
+// The driver's functions that concern memory.
 #include <fcntl.h>
 
 #include "tests/cuda/fake_driver/state.h"
@@ -74,7 +74,7 @@ CUresult cuMemFree(CUdeviceptr address) {
     };
     auto memory = find();
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // As for real it waits for all that the device has to do: who holds up a stream must not free.
+    // As with a real driver, waits for all work of the device: code that blocks a stream must not free.
     WaitForAll(call, *memory->context);
     if (find() != memory) return CUDA_ERROR_INVALID_VALUE;
     call.state.memory.Remove(memory);
@@ -105,7 +105,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, std::s
     if (handle == nullptr || bytes == 0 || address % kPage != 0 || bytes % kPage != 0) return CUDA_ERROR_INVALID_VALUE;
     if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || !call.state.settings.dma_buf) return CUDA_ERROR_NOT_SUPPORTED;
     for (const auto& [start, memory] : call.state.memory.all()) {
-      // Whole pages, in which the allocation begins and ends somewhere. Part of a file cannot be given here.
+      // The range is whole pages around the allocation. Part of a file cannot be exported here.
       if (start - memory->offset != address || bytes > memory->file.bytes || memory->opens > 0) continue;
       const int descriptor = fcntl(memory->file.descriptor, F_DUPFD_CLOEXEC, 0);
       if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;

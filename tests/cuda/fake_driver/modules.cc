@@ -1,4 +1,4 @@
-// Modules, functions, and their launch.
+// Modules, functions, and launches of kernels.
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -18,7 +18,8 @@ struct Launch {
   std::uint64_t threads = 0;
 };
 
-// False: it touches what its device must not, or a test wants it to fault. A graph runs it more than once.
+// False: the kernel touches memory that its device must not touch, or a test wants the kernel to fault. A graph runs it
+// more than once.
 bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   {
     const std::unique_lock lock(state.mutex);
@@ -32,7 +33,7 @@ bool Run(State& state, const Launch& launch, std::uint64_t salt) {
     const std::unique_lock lock(state.mutex);
     auto place = state.memory.Resolve(reinterpret_cast<CUdeviceptr>(address), bytes);
     if (!place) return nullptr;
-    // Another device's memory is reached where it was opened for us only: nobody enabled access between peers.
+    // Memory of another device can be reached only if this process opened it: no call enabled access between peers.
     if (place->memory != nullptr && place->memory->context != launch.context) return nullptr;
     if (place->memory != nullptr) used.push_back(std::move(place->memory));
     return place->at;
@@ -48,8 +49,8 @@ bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   return true;
 }
 
-// As drivers do that load lazily: with the first launch, when all that is under way has ended, and with a lock held
-// that every other call on the context wants. (What is captured is loaded when it is made into a graph.)
+// Loads the function as drivers with lazy loading do: at the first launch, after all pending work has ended, and with a
+// lock held that every other call on the context needs. (A captured function is loaded when the graph is instantiated.)
 void Load(Call& call, Function& function) {
   if (!function.loaded) {
     call.context->loading = true;

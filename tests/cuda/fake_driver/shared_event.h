@@ -1,4 +1,4 @@
-// What the calls for events between processes need of events.
+// Functions of events that the calls for events between processes need.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@ namespace rondo::cuda::fake {
 
 struct State;
 
-// The event's numbers are those in the file, which becomes its own. False: it cannot be mapped.
+// The event uses the counts in the file, and takes ownership of the file. False: the file cannot be mapped.
 bool ShareCounts(Event& event, SharedFile file);
-// In the table of events, under the handle that it gets.
+// Puts the event into the table of events. Returns its handle.
 CUevent Keep(State& state, std::shared_ptr<Event> event);
 
 }  // namespace rondo::cuda::fake

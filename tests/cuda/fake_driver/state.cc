@@ -27,7 +27,7 @@ Settings Settings::FromEnvironment() {
   settings.devices.clear();
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     std::istringstream list(visible);
-    // As for real: what is behind a wrong one is not seen.
+    // As with a real driver, entries behind an invalid one are ignored.
     for (std::string one; std::getline(list, one, ',');) {
       char* end = nullptr;
       const long ordinal = std::strtol(one.c_str(), &end, 10);
@@ -71,7 +71,7 @@ State& State::Get() {
     auto* const made = new State;
     for (int i = 0; i < kMostDevices; ++i) made->contexts[i].device = i;
     made->TakeFaultFromEnvironment();
-    // A child by fork() finds the lock free, and hears that it has no driver.
+    // A child by fork() finds the lock free; its calls then report that the driver is not initialized.
     pthread_atfork([] { Get().mutex.lock(); }, [] { Get().mutex.unlock(); }, [] { Get().mutex.unlock(); });
     return made;
   }();

@@ -1,5 +1,5 @@
-// All that the fake driver knows, behind one lock: its calls are few and short, and one lock cannot be taken in a wrong
-// order. Copies, kernels and host functions run without it.
+// The whole state of the fake driver, behind one lock: calls are few and short, and a single lock cannot be taken in a
+// wrong order. Copies, kernels and host functions run without the lock.
 #pragma once
 
 #include <cuda.h>
@@ -29,16 +29,16 @@ namespace rondo::cuda::fake {
 
 inline constexpr int kMostDevices = 16;
 
-// The primary context of a device, which is the only one that it can have here.
+// The primary context of a device. The fake driver has no other contexts.
 struct Context {
   CUdevice device = 0;
   std::uint64_t retains = 0;
-  CUresult error = CUDA_SUCCESS;  // that every call gives, once a kernel has faulted
+  CUresult error = CUDA_SUCCESS;  // the result of every call once a kernel has faulted
   std::shared_ptr<Stream> legacy;
   std::map<std::thread::id, std::shared_ptr<Stream>> of_threads;
-  std::vector<std::shared_ptr<Stream>> streams;  // every one that may have work, destroyed ones too
+  std::vector<std::shared_ptr<Stream>> streams;  // every stream that may have work, destroyed ones included
   std::uint64_t memory_bytes = 0;
-  bool loading = false;  // a kernel, on some thread: all other calls on the context wait meanwhile
+  bool loading = false;  // while a thread loads a kernel: all other calls on the context wait
 };
 
 struct Module {
@@ -50,12 +50,12 @@ struct Function {
   bool loaded = false;
 };
 
-// What a test has set, or the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
-// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (told, not kept to), FAKE_CUDA_INIT_MS (that cuInit takes),
-// and CUDA_VISIBLE_DEVICES as for real. FAKE_CUDA_FAULT says what goes wrong, once, and stderr then that it did:
-// "kernel:40", the 40th kernel faults; "MemcpyHtoDAsync:3", the third such call is refused.
+// Settings by a test or by the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
+// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (reported, not enforced), FAKE_CUDA_INIT_MS (how long cuInit
+// takes), and CUDA_VISIBLE_DEVICES as for a real driver. FAKE_CUDA_FAULT makes one thing fail once, and stderr then
+// says so: with "kernel:40" the 40th kernel faults; with "MemcpyHtoDAsync:3" the third such call is refused.
 struct Settings {
-  std::vector<int> devices{0};  // which of the machine's, by ordinal
+  std::vector<int> devices{0};  // ordinals among the machine's devices
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
   std::uint64_t delay_us = 20;
   std::uint64_t seed = 1;
@@ -72,9 +72,9 @@ struct Settings {
 
 struct State {
   std::mutex mutex;
-  std::condition_variable finished;  // some work has been, or a context broke
+  std::condition_variable finished;  // notified when work has finished or a context has broken
 
-  pid_t initialized_in = 0;  // the process that called cuInit; one that it forks has no driver
+  pid_t initialized_in = 0;  // the process that called cuInit; its children by fork() have no driver
   Settings settings = Settings::FromEnvironment();
   Random random{settings.seed};
 
@@ -89,12 +89,12 @@ struct State {
 
   struct Failure {
     std::string function;
-    std::uint64_t in = 0;  // calls
+    std::uint64_t in = 0;  // calls until the failure
     CUresult result = CUDA_SUCCESS;
   };
   std::vector<Failure> failures;
   std::map<std::string, std::uint64_t, std::less<>> calls;
-  std::uint64_t kernel_faults_in = 0;  // kernels; 0: none does
+  std::uint64_t kernel_faults_in = 0;  // kernels until the fault; 0: none faults
   bool says_faults = false;
   std::uint64_t kernels = 0;
   BytesCopied copied;
@@ -102,26 +102,27 @@ struct State {
   void TakeFaultFromEnvironment();
   void SayFault(const char* what) const;
 
-  // Never destroyed: streams' threads may outlive main().
+  // Never destroyed: threads of streams may run longer than main().
   static State& Get();
 };
 
-// What a call needs, or does, before it is itself.
+// What a call needs before its own work begins.
 enum class Needs {
   kNothing,
   kDriver,   // cuInit has been called
-  kContext,  // a context is current, and whole
-  kGiveBack  // a context is current; a broken one gives back what it had, and then says that it is broken
+  kContext,  // a context is current and not broken
+  kGiveBack  // a context is current; if it is broken, the call still releases the object, and then returns the error
 };
 
-// Of every call the first thing: it is counted, fails if a test wants so, and holds the lock until its end.
+// The first statement of every call: counts the call, makes it fail if a test wants that, and holds the lock until the
+// call ends.
 class Call {
  public:
   Call(const char* function, Needs needs);
 
   State& state;
   std::unique_lock<std::mutex> lock;
-  Context* context = nullptr;  // the current one
+  Context* context = nullptr;  // the current context
   CUresult refusal = CUDA_SUCCESS;
 };
 
@@ -134,8 +135,8 @@ CUresult Do(const char* function, Needs needs, Body&& body) {
   return told && call.context->error != CUDA_SUCCESS ? call.context->error : result;
 }
 
-// The contexts that a thread has pushed. Without a destructor: that of a thread's data in a library that was loaded
-// late runs where ThreadSanitizer does not see it.
+// The contexts that a thread has pushed. It has no destructor: ThreadSanitizer does not see destructors of thread-local
+// data in a library that was loaded late.
 class ContextStack {
  public:
   bool empty() const { return size_ == 0; }
@@ -150,7 +151,7 @@ class ContextStack {
 };
 ContextStack& ContextsOfThread();
 
-// While it lives, this thread runs a host function, which may not call CUDA.
+// While this object exists, the calling thread runs a host function, which must not call CUDA.
 class InHostFunction {
  public:
   InHostFunction();

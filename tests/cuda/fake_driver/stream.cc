@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPollEvery(20);
 
-// Up to where another stream must have come.
+// How far another stream must have advanced.
 struct Until {
   std::shared_ptr<Stream> stream;
   std::uint64_t finished = 0;
@@ -25,7 +25,7 @@ struct Until {
 
 bool IsLegacy(const Stream& stream) { return &stream == stream.context->legacy.get(); }
 
-// The legacy default stream waits for all that block it, and they for it.
+// The legacy default stream waits for all blocking streams of its context, and they wait for it.
 std::vector<Until> Before(const Stream& stream) {
   std::vector<Until> before;
   const Context& context = *stream.context;
@@ -41,7 +41,7 @@ std::vector<Until> Before(const Stream& stream) {
   return before;
 }
 
-// What cannot be asked of a stream that captures.
+// Breaks the capture, because the call is not allowed while the stream captures.
 CUresult BreakCapture(const Stream& stream) {
   stream.captured->capture->broken = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -69,7 +69,7 @@ void Serve(State& state, std::shared_ptr<Stream> stream) {
       lock.unlock();
       if (late_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(late_us));
       const bool sound = work.run(salt);
-      // What it held is let go before anybody hears that it is done, and without the lock.
+      // Objects that the work held are released before any thread sees the work as done, and without the lock.
       work = {};
       lock.lock();
       if (!sound) Break(state, *stream->context);
@@ -87,7 +87,7 @@ std::shared_ptr<Stream> StartStream(State& state, Context* context, bool blockin
   stream->context = context;
   stream->blocking = blocking;
   context->streams.push_back(stream);
-  // Signals are the program's own.
+  // Signals must go to the program's own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -227,7 +227,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
     const auto stream = FindStream(call, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // The default stream would wait for one that captures.
+    // The default stream would have to wait for a capturing stream.
     const auto implicit = [&](const auto& other) { return other->blocking && other->captured != nullptr; };
     const auto& all = call.context->streams;
     if (stream == call.context->legacy && std::any_of(all.begin(), all.end(), implicit))

@@ -1,4 +1,4 @@
-// A stream: a queue of work, and the thread that does it in order, each piece a little late.
+// A stream: a queue of work, and a thread that does the work in order, each piece a little late.
 #pragma once
 
 #include <cuda.h>
@@ -18,22 +18,23 @@ struct Context;
 struct State;
 
 struct Work {
-  // Whether it may begin, asked under the lock, again and again; empty: it may. `polls`: nobody tells when it may,
-  // since it is memory that decides.
+  // Whether the work may begin. The stream's thread asks repeatedly, under the lock; empty: the work may begin.
+  // `polls`: no notification follows a change, because the condition depends on memory.
   std::function<bool()> ready;
   bool polls = false;
-  // Without the lock. `salt` is random. False: the device touched what is not its own, which breaks the context.
+  // Runs without the lock. `salt` is random. False: the device touched memory that is not its own, which breaks the
+  // context.
   std::function<bool(std::uint64_t salt)> run;
-  bool repeats = false;  // so a graph may have it
+  bool repeats = false;  // whether a graph may contain the work
 };
 
 struct Stream {
   Context* context = nullptr;
-  bool blocking = true;  // for the legacy default stream, and it for us
+  bool blocking = true;  // synchronizes with the legacy default stream
   bool destroyed = false;
   bool held = false;
-  std::uint64_t steps = 0;             // that it may take while it is held
-  std::shared_ptr<Captured> captured;  // null: it does not capture
+  std::uint64_t steps = 0;             // pieces of work that the stream may do while it is held
+  std::shared_ptr<Captured> captured;  // null: the stream does not capture
   std::deque<Work> queue;
   std::uint64_t queued = 0;
   std::uint64_t finished = 0;
@@ -42,26 +43,26 @@ struct Stream {
   bool Idle() const { return finished == queued; }
 };
 
-// With its thread running, and in the list of its context.
+// The new stream's thread runs, and the stream is in the list of its context.
 std::shared_ptr<Stream> StartStream(State& state, Context* context, bool blocking);
-// Lets the thread end once the work is done.
+// Makes the thread end once its work is done.
 void EndStream(Stream& stream);
 
-// The stream of the handle, NULL and CU_STREAM_LEGACY are the default one; null: there is none. Under the lock, as all
-// here.
+// The stream of the handle; NULL and CU_STREAM_LEGACY are the default stream; null: the handle is invalid. The caller
+// holds the lock, as for all functions here.
 std::shared_ptr<Stream> FindStream(Call& call, CUstream handle);
 
-// Queues it behind what is there, and with respect to the default stream as CUDA says; where the stream captures, puts
-// it into what will be a graph. Which number it has in the stream. An error: of the stream's context, or of the
-// capture.
+// Queues the work behind the stream's earlier work, and orders it with the default stream as CUDA specifies. If the
+// stream captures, the work becomes part of the graph. `number` receives the work's number in the stream. Errors are
+// those of the stream's context or of the capture.
 CUresult Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::uint64_t* number = nullptr);
 
-// Blocks the calling thread until the stream has done so many, or its context is broken.
+// Blocks the calling thread until the stream has done `number` pieces of work, or its context is broken.
 CUresult WaitUntilFinished(Call& call, const Stream& stream, std::uint64_t number);
-// All that is queued now on the context.
+// Waits for all work that is queued on the context now.
 void WaitForAll(Call& call, const Context& context);
 
-// A kernel has touched what it must not.
+// Marks the context as broken: a kernel has touched memory that it must not touch.
 void Break(State& state, Context& context);
 
 }  // namespace rondo::cuda::fake
