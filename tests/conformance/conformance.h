@@ -1,13 +1,13 @@
-// The suite that every transport passes: one set of test bodies, written against transport.h and lane.h alone, run over
-// the networks that a fixture file names. A new transport adds about twenty lines, for example
+// The suite that every transport must pass: one set of tests, written against transport.h and lane.h alone. It runs
+// over the networks that a fixture file lists. A new transport adds about twenty lines, for example
 //
 //   std::vector<Fixture> Fixtures() {
 //     return {{.name = "mine", .make = [](int world_size) { return std::make_unique<MyTestNetwork>(world_size); }}};
 //   }
 //
-// and a cc_test of that file with //tests/conformance:suite. Traps are in the helpers (world.h, traffic.h): buffers
-// have guard bytes, sources are overwritten the moment they are released, windows are freed the moment they are
-// revoked.
+// and a cc_test of that file with //tests/conformance:suite. The helpers (world.h, traffic.h) detect misuse of memory:
+// buffers have guard bytes, sources are overwritten as soon as they are released, and windows are freed as soon as they
+// are revoked.
 #pragma once
 
 #include <chrono>
@@ -23,22 +23,23 @@
 
 namespace rondo::conformance {
 
-// N ranks of one transport, as the suite needs them.
+// N ranks with one transport each, for the suite.
 class TestNetwork {
  public:
   virtual ~TestNetwork() = default;
 
-  // The same one at every call.
+  // Returns the same transport at every call for a rank.
   virtual std::shared_ptr<Transport> transport(Rank rank) = 0;
 
-  // What Endpoint::Poll is given.
+  // The time that is passed to Endpoint::Poll.
   virtual TimePoint Now() { return SteadyClock().Now(); }
 
-  // Called between rounds of polling: lets something happen outside of the suite's thread. A simulation steps to its
-  // next event; transports with threads of their own or a kernel give the core away (world.h does: default).
+  // Called between rounds of polling, so that something can happen outside of the suite's thread. A simulation steps to
+  // its next event. The default yields the core, for transports that use threads or a kernel.
   virtual void Advance();
 
-  // Makes the process of a rank die. False: the suite destroys the rank's endpoints instead, which looks the same.
+  // Kills the process of a rank. False: the suite destroys the rank's endpoints instead, which has the same effect on
+  // peers.
   virtual bool Kill(Rank) { return false; }
 };
 
@@ -46,19 +47,20 @@ struct Fixture {
   std::string name;
   std::function<std::unique_ptr<TestNetwork>(int world_size)> make;
 
-  // Ranks may be driven by different threads, and wait_fd() is a descriptor.
+  // Different threads may poll the ranks, and wait_fd() is a descriptor.
   bool threads = true;
-  // The most that one direction of a lane may accept before the peer has read anything.
+  // The maximum number of bytes that one direction of a lane may accept before the peer has read any.
   std::uint64_t max_bytes_ahead = 64u << 20;
-  // How much each traffic test sends per direction; small where every call moves a byte.
+  // How much each traffic test sends per direction; small if every call moves only one byte.
   std::uint64_t traffic_bytes = 256 * 1024;
-  // The receiver looks at the sender's memory when it reads, so overwriting early must show (the suite's own check).
+  // The receiver reads the sender's memory late, so a sender that overwrites memory too early must be detected. This
+  // tests the suite itself.
   bool reads_source_late = false;
-  // How long anything may take before it counts as lost.
+  // If an event takes longer than this, the test fails.
   std::chrono::seconds patience{30};
 };
 
-// Defined by the fixture file.
+// Each fixture file defines this function.
 std::vector<Fixture> Fixtures();
 
 }  // namespace rondo::conformance

@@ -1,4 +1,4 @@
-// The control plane: messages, goodbye, death.
+// Control messages, goodbyes, and the death of a peer.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -107,7 +107,7 @@ TEST_CASE("control may be sent from any thread while the owner works") {
     int last[3] = {-1, -1, -1};
     for (const auto& control : world.recorder(1).controls()) {
       const int number = std::stoi(control.message.body);
-      CHECK(number % 1000 == last[number / 1000] + 1);  // in order per sending thread
+      CHECK(number % 1000 == last[number / 1000] + 1);  // messages of each sending thread arrive in order
       last[number / 1000] = number % 1000;
     }
   }
@@ -150,7 +150,7 @@ TEST_CASE("when a peer dies, what it had sent can be read, its lanes end, and it
     CHECK(reader->consumed() <= accepted);
     CHECK_FALSE(PatternMismatch(2, 0, Bytes(got).first(reader->consumed())));
 
-    // Writing to the dead is harmless, also over and over, and comes to nothing.
+    // Writing to a dead peer is harmless, also repeatedly, and has no effect.
     for (int i = 0; i < 50; ++i) {
       Put(*reader, "anybody there?");
       world.Poll();

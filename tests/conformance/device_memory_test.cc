@@ -1,4 +1,4 @@
-// Memory of devices: every transport takes it, or says that it does not and what to do instead.
+// Memory of devices: a transport either accepts it, or refuses it with an error that says what to do instead.
 #include "transport/device_memory.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Every other transport inside a faulty one: with an empty plan, which must change nothing, and with plans that slice
-// and stall, which a lane may do by contract.
+// Every other transport inside a faulty transport. An empty fault plan must change nothing. Other plans slice writes
+// and stall lanes, which the contract of a lane allows.
 #include <utility>
 
 #include "base/check.h"
@@ -19,7 +19,7 @@ std::shared_ptr<fault::FaultInjector> InjectorOf(const std::string& plan) {
   return std::make_shared<fault::FaultInjector>(*std::move(parsed));
 }
 
-// A network whose ranks' transports are wrapped.
+// A network that wraps the transport of each rank.
 class FaultyTestNetwork : public TestNetwork {
  public:
   explicit FaultyTestNetwork(const std::string& plan) : injector_(InjectorOf(plan)) {}
@@ -94,7 +94,7 @@ Fixture OverInproc(const std::string& plan, const InprocOptions& options) {
   Fixture fixture = Named("inproc, plan '" + plan + "'");
   fixture.make = [=](int world_size) { return std::make_unique<InprocInside>(world_size, plan, options); };
   fixture.max_bytes_ahead = options.ring_bytes;
-  if (!plan.empty()) fixture.traffic_bytes = 8192;  // a few bytes a call meet as many edges
+  if (!plan.empty()) fixture.traffic_bytes = 8192;  // a few bytes per call reach as many edge cases
   fixture.reads_source_late = options.reluctant;
   return fixture;
 }
@@ -132,8 +132,8 @@ std::vector<Fixture> Fixtures() {
                               .push = true,
                               .refuse_windows = 0.3,
                               .slow_connect_polls = 5};
-  // A stall of no time lasts until its owner has polled: the suite takes a lane that takes nothing for longer for full,
-  // and a fresh one that does not take the first byte for broken.
+  // The stalls last 0 ms, that is until the owner has polled. After a longer stall, the suite would take the lane for
+  // full, and a new lane that refuses its first byte for broken.
   return {
       OverInproc("", {}),
       OverInproc("", awkward),

@@ -1,4 +1,5 @@
-// RDMA beside TCP over loopback. Needs an RDMA device, so it runs in the guest of tools/dev/lab/rdma_vm (tests/vm).
+// RDMA, with TCP over loopback as base transport. It needs an RDMA device, so it runs in the guest of
+// tools/dev/lab/rdma_vm (tests/vm).
 #include <string>
 
 #include "base/check.h"

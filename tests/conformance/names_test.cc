@@ -1,4 +1,5 @@
-// Who meets whom: lanes by index, endpoints by communicator and rail, ranks in worlds of every size.
+// Each connection reaches the intended peer: lanes by index, endpoints by communicator and rail, ranks in worlds of
+// every size.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ std::string Name(Rank from, Rank to, std::uint64_t communicator, std::uint32_t r
          std::to_string(rail) + " #" + std::to_string(index) + ";";
 }
 
-// Sends a lane's own name over it and expects the peer's.
+// Sends the lane's own name over it, and expects the peer's name.
 struct Introduction {
   Lane* lane;
   std::string mine;
@@ -49,7 +50,7 @@ TEST_CASE("a lane is the same lane at every Open, and its index says which one i
     static_assert((lanes - 1) * apart == kMaxLanesPerPeer - 1, "the last lane has the highest index");
     std::vector<Introduction> all;
     for (std::uint32_t i = 0; i < lanes; ++i) {
-      // Opened in opposite orders; indices need not be dense.
+      // Both ranks open the lanes in opposite orders. Indices need not be consecutive.
       const std::uint32_t index = i * apart;
       const std::uint32_t other = (lanes - 1 - i) * apart;
       all.push_back({&world.lane(0, 1, index), Name(0, 1, 1, 0, index), Name(1, 0, 1, 0, index), ""});
@@ -57,7 +58,7 @@ TEST_CASE("a lane is the same lane at every Open, and its index says which one i
     }
     for (std::uint32_t i = 0; i < lanes; ++i) CHECK(&world.lane(0, 1, i * apart) == all[2 * i].lane);
     IntroduceAll(world, all);
-    // One control connection for all of them.
+    // All lanes share one control connection.
     CHECK(world.endpoint(0).ControlPeers() == std::vector<Rank>{1});
     CHECK(world.endpoint(1).ControlPeers() == std::vector<Rank>{0});
   }

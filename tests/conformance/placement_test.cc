@@ -1,4 +1,4 @@
-// Lent sources and windows: how a lane touches memory of its user, and how it lets go of it.
+// Zero-copy sources and receive windows: how a lane accesses its user's memory, and when it must stop.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were
     world.Connect(0, 1);
     Lane* a = &world.lane(0, 1);
     Lane* b = &world.lane(1, 0);
-    // One destination in three grants: 10..100 and 100..300 side by side, then 350..400.
+    // One destination in three windows: 10..100 and 100..300 are adjacent, 350..400 is separate.
     std::vector<std::byte> source(500);
     FillPattern(4, 0, source);
     Transport* const registers = world.network().transport(1).get();
@@ -40,7 +40,7 @@ TEST_CASE("windows granted piecewise, with gaps, before and after the bytes were
     granted.push_back(b->Expect(grants[1].first, grants[1].second));
     granted.push_back(b->Expect(grants[2].first, grants[2].second));
 
-    // Whether a window was granted or refused, its bytes are read with the same calls.
+    // The same calls read the bytes of a granted window and of a refused one.
     std::vector<std::byte> got(500);
     const auto destination = [&](std::uint64_t at) -> MutableBytes {
       for (auto& [begin, memory] : grants)
@@ -96,13 +96,13 @@ TEST_CASE("after a sender has revoked, its memory is its own and its peer sees a
       sent += Put(*a, Bytes(*source).subspan(sent));
       world.Poll();
     }
-    b->Peek(100);  // a look at what is lent must not outlive the revocation either
+    b->Peek(100);  // the view that Peek returns must not be used after the revocation either
     a->Revoke();
     CHECK(a->state() == LaneState::kFailed);
     REQUIRE(a->failure() != nullptr);
     CHECK(Put(*a, "more") == 0);
     std::fill(source->begin(), source->end(), std::byte{0xDD});
-    source.reset();  // a sanitizer sees who still looks
+    source.reset();  // a sanitizer reports any later access
 
     std::vector<std::byte> got(2000);
     world.Until("the peer knows", [&] {
@@ -125,7 +125,7 @@ TEST_CASE("after a receiver has revoked, nobody writes into its windows") {
     b->Expect(0, window->bytes());
     std::vector<std::byte> source(1000);
     FillPattern(6, 0, source);
-    for (int i = 0; i < 20; ++i) world.Poll();  // it may take a while to be heard of
+    for (int i = 0; i < 20; ++i) world.Poll();  // the peer may receive the window's announcement later
     Put(*a, Bytes(source).first(500));
     world.Poll();
     b->Revoke();

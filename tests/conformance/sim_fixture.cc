@@ -1,4 +1,5 @@
-// The simulated network: calm, sliced to single bytes, clogged, with late release and tiny buffers.
+// The simulated network: without disturbance, with single-byte slices, clogged, with late release, and with tiny
+// buffers.
 #include "tests/conformance/conformance.h"
 #include "transport/sim/sim.h"
 

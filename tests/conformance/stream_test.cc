@@ -1,4 +1,4 @@
-// What a lane does to bytes: order, content, offsets, room.
+// The byte stream of a lane: order, content, offsets, and free room.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ TEST_CASE("bytes arrive once, in order and unchanged, in both directions, howeve
       Receiver here(*a, world.capabilities(), seed + 100, total, random.Split(),
                     {.registers = world.network().transport(0).get()});
       world.Until("everything has been read and released", [&] {
-        // In no fixed order, and not equally often.
+        // Each side acts in random order, and not equally often.
         for (int i = 0; i < 16; ++i) switch (random.Below(4)) {
             case 0: forth.Step(); break;
             case 1: back.Step(); break;
@@ -66,7 +66,7 @@ TEST_CASE("large pieces of registered memory arrive like all others, and are fre
     };
     Receiver there = receiver(*b, 1), here = receiver(*a, 0);
     world.Until("everything has been read and released", [&] {
-      // Only a lane that is full stops a sender, so that much is on its way.
+      // A sender stops only if its lane is full, so many bytes are in flight.
       for (Sender* one : {forth.get(), back.get()})
         for (int i = 0; i < 4; ++i) one->Step();
       there.Step();
@@ -111,7 +111,7 @@ TEST_CASE("what Peek has shown stays in place and unchanged until it is consumed
     int rounds = 0;
     Arrived before;
     world.Until("all of it is shown at once or in two spans", [&] {
-      // Peeks take turns between wanting little and much.
+      // Peeks alternate between a small and a large maximum.
       sent += Put(*a, Bytes(source).subspan(sent, std::min<std::size_t>(20, source.size() - sent)));
       const Arrived now = b->Peek(rounds++ % 2 == 0 ? 1 : source.size());
       REQUIRE(now.size() >= before.size());
@@ -157,7 +157,7 @@ TEST_CASE("a writer far ahead is stopped, nothing is lost, and room comes back")
     world.Connect(0, 1);
     Lane* a = &world.lane(0, 1);
     Lane* b = &world.lane(1, 0);
-    // Memory that stays as it is, so that it does not matter when it is released.
+    // The memory never changes, so it does not matter when it is released.
     const std::uint64_t period = 64 * 1024;
     std::vector<std::byte> source(2 * period);
     for (std::uint64_t i = 0; i < source.size(); ++i) source[i] = PatternAt(3, i % period);

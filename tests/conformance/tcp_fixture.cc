@@ -40,7 +40,7 @@ std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
 }  // namespace
 
 std::vector<Fixture> Fixtures() {
-  testing::TlsFiles files;  // read at once
+  testing::TlsFiles files;  // the transport reads the files at once
   return {
       Of("same host", {.host_id = LocalHostId()}),
       Of("same host, two sockets per lane", {.host_id = LocalHostId(), .split_local_lanes = true}),

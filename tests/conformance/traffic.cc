@@ -7,7 +7,7 @@
 
 #include "tests/support/pattern.h"
 
-// REQUIRE for what is checked a million times.
+// A REQUIRE for conditions that are checked a million times.
 #define MUST(promise)                                   \
   do {                                                  \
     if (!(promise)) FAIL("broken promise: ", #promise); \
@@ -43,7 +43,7 @@ Bytes Sender::Next(std::size_t bytes) const {
 void Sender::Step() {
   const std::uint64_t before = lane_.accepted();
   const std::size_t size = random_.Below(options_.max_piece_bytes) + 1;
-  // Up to four pieces, which are neighbours in the stream, some of them empty.
+  // Up to four pieces that are adjacent in the stream; some of them are empty.
   std::array<Bytes, 4> pieces;
   Bytes rest = Next(size);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -77,7 +77,7 @@ void Receiver::Check(std::uint64_t offset, Bytes bytes) {
   REQUIRE_MESSAGE(!mismatch, "wrong byte at stream offset ", offset + *mismatch);
 }
 
-// Grants a window some way ahead of what was consumed, perhaps with a gap, perhaps split.
+// Grants a window ahead of the consumed bytes, sometimes after a gap, sometimes in two parts.
 void Receiver::Grant() {
   std::uint64_t begin = std::max(granted_, lane_.consumed()) + random_.Below(3) * random_.Below(300);
   for (std::uint64_t parts = 1 + random_.Below(3); parts > 0 && begin < total_; --parts) {

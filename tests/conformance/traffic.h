@@ -1,5 +1,5 @@
-// A sender and a receiver of pattern bytes that use a lane in every way the contract allows, chosen at random, and
-// check at every step what the contract promises.
+// A sender and a receiver of pattern bytes. They use a lane in every way that the contract allows, chosen at random,
+// and check the contract's guarantees at every step.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -17,7 +17,8 @@
 
 namespace rondo::conformance {
 
-// Memory for a window: between guard bytes, and registered with them, where there is a transport to do that.
+// Memory for a window, between guard bytes. If there is a transport, the memory and its guard bytes are registered with
+// it.
 class WindowMemory {
  public:
   explicit WindowMemory(std::size_t size, std::size_t misalignment = 0, Transport* registers = nullptr,
@@ -40,7 +41,7 @@ class WindowMemory {
   }
 
  private:
-  static constexpr std::size_t kAroundBytes = 8 * 1024;  // less is registered by nobody
+  static constexpr std::size_t kAroundBytes = 8 * 1024;  // transports do not register smaller memory
   GuardedBuffer all_;
   std::size_t size_;
   std::unique_ptr<Registration> registration_;
@@ -48,8 +49,8 @@ class WindowMemory {
 
 struct SenderOptions {
   std::size_t max_piece_bytes = 5000;
-  Transport* registers = nullptr;  // the source with that one
-  bool overwrite_early = false;    // the sin that `released` exists to prevent; the suite's negative control
+  Transport* registers = nullptr;  // registers the source
+  bool overwrite_early = false;    // breaks the rule that `released` enforces, to prove that the suite detects it
 };
 
 class Sender {
@@ -57,7 +58,7 @@ class Sender {
   Sender(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total, Random random,
          SenderOptions options = {});
 
-  // One call of the lane, perhaps two. Overwrites what was released.
+  // Calls the lane once or twice. Overwrites released memory.
   void Step();
   bool Accepted() const { return lane_.accepted() == total_; }
   bool Done() const { return overwritten_ == total_; }
@@ -71,7 +72,7 @@ class Sender {
   const std::uint64_t total_;
   Random random_;
   const SenderOptions options_;
-  GuardedBuffer source_;  // the whole stream's bytes, each byte its own memory
+  GuardedBuffer source_;  // the whole stream: each byte has its own memory
   std::unique_ptr<Registration> registration_;
   std::uint64_t overwritten_ = 0;
   std::uint64_t released_ = 0;
@@ -79,9 +80,9 @@ class Sender {
 
 struct ReceiverOptions {
   std::size_t max_piece_bytes = 5000;
-  bool windows = true;             // grants windows where the transport is able
-  Transport* registers = nullptr;  // their memory, most of it, with that one
-  bool tolerate_garbage = false;   // counts wrong bytes instead of failing the test
+  bool windows = true;             // grants windows if the transport supports them
+  Transport* registers = nullptr;  // registers most of the windows' memory
+  bool tolerate_garbage = false;   // counts wrong bytes; otherwise they fail the test
 };
 
 class Receiver {
@@ -89,7 +90,7 @@ class Receiver {
   Receiver(Lane& lane, const Capabilities& capabilities, std::uint64_t pattern, std::uint64_t total, Random random,
            ReceiverOptions options = {});
 
-  // One call of the lane, perhaps two.
+  // Calls the lane once or twice.
   void Step();
   bool Done() const { return lane_.consumed() == total_; }
   std::uint64_t wrong_bytes() const { return wrong_bytes_; }

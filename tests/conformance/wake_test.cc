@@ -1,4 +1,4 @@
-// Arm, Disarm, Wake: an owner may sleep, and never sleeps through anything.
+// Arm, Disarm and Wake: an owner may sleep, and must never miss a wake-up.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace rondo::conformance {
 namespace wake_test {
 
-// Looks at everything until the owner may sleep, as an owner does that has been told everything.
+// Polls and looks until the owner may sleep, as an owner does that has seen all events.
 void UntilQuiet(World& world, Rank rank, const std::function<void()>& look) {
   world.Until("the owner may sleep", [&] {
     world.endpoint(rank).Poll(world.network().Now());
@@ -57,18 +57,18 @@ TEST_CASE("a full lane's owner is woken when the peer has made room") {
     bool took_more = false;
     UntilQuiet(world, 0, [&] { took_more = took_more || Put(*a, Bytes(source).first(1)) > 0; });
 
-    // The peer reads everything there is; the owner, which does not look meanwhile, hears of it.
+    // The peer reads everything. The owner does not poll meanwhile, and must be woken.
     std::vector<std::byte> destination(64 * 1024);
     const std::uint64_t ahead = a->accepted();
     world.Until("everything is read", [&] {
-      // Polls only the reader.
+      // Only the reader polls.
       b->ReadInto(destination);
       return b->consumed() >= ahead / 2 + 1;
     });
     std::size_t accepted = 0;
     while (accepted == 0) {
       if (fixture.threads) {
-        // In a kernel it may take the rest to be read before there is room.
+        // If a kernel buffers bytes, there may be room only after the rest has been read.
         for (int i = 0; i < 1000 && b->consumed() < ahead; ++i) {
           world.endpoint(1).Poll(world.network().Now());
           b->ReadInto(destination);
@@ -133,8 +133,8 @@ TEST_CASE("Wake from another thread wakes a sleeping owner, every time") {
   }
 }
 
-// Two threads, each the owner of one end, that sleep whenever the lane has nothing for them: a lost wake-up on either
-// side leaves both asleep.
+// Two threads each own one end and sleep whenever their lane has nothing to do. If either side loses a wake-up, both
+// sleep forever.
 TEST_CASE("no wake-up is lost between two threads that sleep at every turn") {
   for (const Fixture& fixture : Fixtures()) {
     if (!fixture.threads) continue;
@@ -152,12 +152,12 @@ TEST_CASE("no wake-up is lost between two threads that sleep at every turn") {
       std::vector<std::byte> destination(total);
       while (!failed && (lane.consumed() < total || lane.released() < total)) {
         endpoint.Poll(world.network().Now());
-        // Bursts of any length, then a rest of a random number of instructions: the instants at which the other side
-        // arms itself are met in all phases.
+        // Each burst is followed by a pause of a random number of instructions, so that a side arms at every possible
+        // moment of the other side's work.
         const std::size_t burst = 1 + random.Below(200);
         const Bytes rest = Bytes(source).subspan(lane.accepted());
         bool moved = false;
-        // May run ahead of the peer by one burst: the two are in step, so both sleep often.
+        // A side is at most one burst ahead of its peer. Both advance in step, so both sleep often.
         if (lane.accepted() <= lane.consumed()) moved = Put(lane, rest.first(std::min(burst, rest.size()))) > 0;
         for (std::uint64_t i = random.Below(300); i > 0; --i) std::atomic_signal_fence(std::memory_order_seq_cst);
         moved = lane.ReadInto(MutableBytes(destination).subspan(lane.consumed())) > 0 || moved;
@@ -178,7 +178,7 @@ TEST_CASE("a sleeper hears of control messages and of a peer's death") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world(fixture, 2);
-    // What a communicator does: whoever is told, on whatever thread, wakes the owner.
+    // A communicator does the same: the thread that receives a control message wakes the owner.
     for (Rank rank : {0, 1}) world.Join(rank);
     world.Connect(0, 1);
     Lane* b = &world.lane(1, 0);

@@ -116,7 +116,8 @@ void World::Settle() {
 void World::Sleep(Rank rank) {
   Endpoint& sleeper = endpoint(rank);
   if (fixture_.threads) {
-    // Nobody else is driven meanwhile: what wakes the sleeper has happened, or happens in the kernel.
+    // No other endpoint is polled meanwhile: the event that wakes the sleeper has happened already, or happens in the
+    // kernel.
     REQUIRE_MESSAGE(SleepOn(sleeper, fixture_.patience), "rank ", rank, " was not woken");
     return;
   }

@@ -1,4 +1,4 @@
-// N ranks with an endpoint each, driven by one thread: what most of the suite's stories are told with.
+// N ranks with an endpoint each, polled by one thread: the fixture of most tests of the suite.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace rondo::conformance {
 
-// Remembers what an endpoint was told. Thread rule: any thread (transports may tell from threads of their own).
+// Records the events of an endpoint. Thread rule: any thread (transports may report events from threads of their own).
 class Recorder final : public PeerObserver {
  public:
   struct Control {
@@ -32,7 +32,7 @@ class Recorder final : public PeerObserver {
   std::vector<Loss> losses() const;
   bool Lost(Rank peer) const;
 
-  // Called after each of the above, from the same thread. Set before the endpoint is opened.
+  // Called after each recorded control message, from the same thread. Must be set before the endpoint is opened.
   std::function<void(Rank from, const ControlMessage&)> on_control;
 
  private:
@@ -46,12 +46,12 @@ class World {
   World(const Fixture& fixture, int size);
   ~World();
 
-  // Opens the endpoint of a rank. World::Everybody has done so for communicator 1, rail 0.
+  // Opens the endpoint of a rank. World::Everybody has already done so for communicator 1, rail 0.
   Endpoint& Join(Rank rank, std::uint64_t communicator = 1, std::uint32_t rail = 0);
   static World Everybody(const Fixture& fixture, int size);
   World(World&&) = default;
 
-  // The endpoint that joined first.
+  // The first endpoint that this rank joined with.
   Endpoint& endpoint(Rank rank);
   Recorder& recorder(Rank rank);
   Endpoint& endpoint(Rank rank, std::uint64_t communicator, std::uint32_t rail);
@@ -62,16 +62,16 @@ class World {
 
   // One round: every endpoint is polled once, then the network may advance.
   void Poll();
-  // Polls until the condition holds; fails the test when the fixture's patience ends before.
+  // Polls until the condition holds; fails the test after the fixture's patience.
   void Until(const std::string& what, const std::function<bool()>& condition);
-  // Polls for long enough that whatever was going to happen has most probably happened: for "nothing happens" checks.
+  // Polls for so long that pending events have most probably happened. Checks that nothing happens use it.
   void Settle();
-  // Waits as an owner does: arms, and sleeps until there is news. Fails the test when the patience ends before.
+  // Waits as an owner does: arms, and sleeps until an event arrives. Fails the test after the fixture's patience.
   void Sleep(Rank rank);
   // Opens the lane on both sides and waits until it is open.
   void Connect(Rank a, Rank b, std::uint32_t index = 0);
 
-  // The process of a rank dies / its endpoints are destroyed.
+  // Kill ends the process of a rank; Leave destroys its endpoints.
   void Kill(Rank rank);
   void Leave(Rank rank);
 
@@ -94,10 +94,10 @@ class World {
   std::vector<std::unique_ptr<Member>> members_;
 };
 
-// Sleeps on one endpoint without a World, for threads. False when the patience ended first.
+// Sleeps on one endpoint without a World, for threads. False: no event arrived within `patience`.
 bool SleepOn(Endpoint& endpoint, std::chrono::seconds patience);
 
-// Writes one piece; returns what was accepted.
+// Writes one piece; returns the number of accepted bytes.
 std::size_t Put(Lane& lane, Bytes bytes);
 std::size_t Put(Lane& lane, std::string_view text);
 // Reads at most `bytes`.

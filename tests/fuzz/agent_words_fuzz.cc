@@ -1,10 +1,10 @@
-// tools: what `rondo run` and its agents on other hosts say to each other.
+// tools: the messages between `rondo run` and its agents on other hosts.
 #include "tests/fuzz/harness.h"
 #include "tools/run/agent_words.h"
 #include "tools/run/host_list.h"
 
 namespace rondo::fuzz::agent_words_fuzz {
-// A word that is taken is written again as it came, and everything that is asked of it answers.
+// A decoded word encodes to the same bytes, and all its accessors return a value or a valid error.
 void CheckWords(std::string_view input) {
   const Allocations allocations;
   std::string_view unread = input;
@@ -20,12 +20,12 @@ void CheckWords(std::string_view input) {
       CheckError((*word)->Number(i, 0, 255));
       CheckError((*word)->VariablesFrom(i));
     }
-    if ((*word)->texts.size() > 64) break;  // enough asked
+    if ((*word)->texts.size() > 64) break;  // enough accessors called
   }
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-// Of hosts: what is accepted can be said to ssh, and each rank has one.
+// An accepted list of hosts contains no ssh option, and each rank has exactly one host.
 void CheckHosts(std::string_view input) {
   const auto hosts = ParseHosts(input);
   CheckError(hosts);

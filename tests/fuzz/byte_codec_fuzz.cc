@@ -1,6 +1,7 @@
-// base/byte_codec: fields read in an order that the input decides, out of the rest of it.
+// base/byte_codec: the input decides which fields are read, and in which order, from the rest of the input.
 //
-// An input is a list of what to read (its first byte says how many, then a byte each), then the bytes to read from.
+// An input is a list of fields to read (its first byte is their number, then one byte each), then the bytes to read
+// from.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,9 +11,9 @@
 namespace rondo::fuzz::byte_codec_fuzz {
 enum class Read : std::uint8_t { kNumber8, kNumber16, kNumber32, kNumber64, kText8, kText16, kText32, kRaw };
 
-// Reads one field and writes it again.
+// Reads one field and encodes it again.
 void Copy(ByteReader& in, std::uint8_t what, ByteWriter& out) {
-  const std::size_t limit = what >> 3;  // of a text, and bytes of a raw field
+  const std::size_t limit = what >> 3;  // limit of a text, and length of a raw field
   switch (static_cast<Read>(what & 7)) {
     case Read::kNumber8: out.Number(in.Number<std::uint8_t>()); break;
     case Read::kNumber16: out.Number(in.Number<std::uint16_t>()); break;
@@ -59,7 +60,7 @@ void CheckInput(std::string_view input) {
                   field.size());
       out.Raw(field.bytes());
     } else {
-      const std::string& read = field.bytes();  // nothing but zeros: no field of what is not there
+      const std::string& read = field.bytes();  // only zeros: a missing field has no value
       RONDO_HOLDS(std::all_of(read.begin(), read.end(), [](char c) { return c == 0; }));
       RONDO_HOLDS(in.remaining() == 0 && !in.AtEnd());
     }

@@ -27,7 +27,7 @@ std::string Turned(std::string_view text) {
   return turned;
 }
 
-// What a lane shows of a piece: two views, cut wherever its ring ends.
+// A lane may return a piece as two views, split where its ring ends.
 Sums VerifyTail(std::string_view tail, Cut cut, std::uint32_t sum) {
   IncomingTail incoming;
   incoming.Begin();

@@ -1,5 +1,5 @@
-// Frames with checksums (collectives/framing/frame_check.h), of collectives and of messages alike: made for seeds,
-// and what must hold of any bytes that are taken for one.
+// Frames with checksums (collectives/framing/frame_check.h) of collectives and messages: makes them for seeds, and
+// checks the properties that must hold for any bytes that are read as a frame.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace rondo::fuzz {
 
-// `header` as an encoder leaves it, sealed; then the payload and what follows it.
+// Seals an encoded `header`, and appends the payload and its trailer.
 std::string CheckedFrame(std::string_view header, std::string_view payload);
 
-// Takes the beginning of `input` for a frame: nothing is believed that has not matched, however the stream is cut; what
-// a sender seals matches; and no single bit can be turned without being found.
+// Reads the beginning of `input` as a frame, and checks three properties. Only data with a matching checksum is
+// accepted, however the stream is cut. A frame that a sender seals matches. A change of any single bit is detected.
 void CheckCheckedFrame(std::string_view input);
 
 }  // namespace rondo::fuzz

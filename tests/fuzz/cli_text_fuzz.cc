@@ -1,4 +1,4 @@
-// What people type behind the flags of the tools: sizes, seconds, lists, mistyped flags; and lists of CPUs.
+// Values that people type for flags of the tools: sizes, seconds, lists, mistyped flags; and lists of CPUs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -25,7 +25,7 @@ bool WriteFile(const std::filesystem::path& path, std::string_view bytes) {
   return !file.fail();
 }
 
-// A line of a libFuzzer dictionary; every byte may be written as \xAB there.
+// A line of a libFuzzer dictionary. It may write every byte as \xAB.
 std::string DictionaryLine(std::string_view word) {
   std::string line = "\"";
   for (const char c : word) line += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));

@@ -1,7 +1,7 @@
-// What both programs of a harness understand beside their own work:
+// Commands that both programs of a harness support in addition to their own work:
 //
-//   NAME --write-corpus FOLDER    its seeds into FOLDER/seeds, a file each, and its words into FOLDER/words
-//   NAME --hex 524f4e44           one input, as a finding is printed
+//   NAME --write-corpus FOLDER    writes its seeds into FOLDER/seeds, a file each, and its words into FOLDER/words
+//   NAME --hex 524f4e44           runs one input, in the form in which a finding is printed
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace rondo::fuzz {
 
-// nullopt: two hexadecimal digits a byte are wanted.
+// nullopt: `hex` is not two hexadecimal digits for each byte.
 std::optional<std::string> FromHex(std::string_view hex);
 
-// Runs an input out of memory that ends where it does.
+// Runs an input from memory of exactly its length, so that a sanitizer detects reads behind it.
 void RunInput(std::string_view input);
 
-// The exit status of one of the commands above; nullopt: the arguments are none of them.
+// The exit status of one of the commands above; nullopt: the arguments are no such command.
 std::optional<int> RunCommand(int argc, char** argv);
 
 }  // namespace rondo::fuzz

@@ -1,4 +1,4 @@
-// communicator/control: bodies of goodbyes, progress reports and abort notices, as a peer's control connection carries
+// communicator/control: bodies of goodbyes, progress reports and abort notices, as a peer's control connection delivers
 // them.
 #include "base/printable.h"
 #include "collectives/communicator/control.h"
@@ -24,7 +24,7 @@ AbortNotice SomeNotice() {
 void CheckNotice(const AbortNotice& notice, std::string_view body) {
   const std::string bytes = Encode(notice);
   RONDO_HOLDS(bytes.size() <= kMaxControlBodyBytes, "{} bytes", bytes.size());
-  // The code's number is the one byte that may differ: numbers that are none of ours are read as kInternal.
+  // Only the byte with the error code may differ: unknown codes are read as kInternal.
   RONDO_HOLDS(bytes.size() == body.size() && std::string_view(bytes).substr(1) == body.substr(1));
   RONDO_HOLDS(ErrorCodeFromNumber(static_cast<std::uint8_t>(body.front())) == notice.code);
 
@@ -32,7 +32,7 @@ void CheckNotice(const AbortNotice& notice, std::string_view body) {
   RONDO_HOLDS(error.code() == notice.code);
   RONDO_HOLDS(!error.details().first_cause.empty(), "an error that was heard of says from whom");
   RONDO_HOLDS(IsPrintable(error.ToString(), LineFeeds::kKeep));
-  // It is repeated to others: with its cause it still is one notice.
+  // The notice is forwarded to other ranks: with its cause it must still fit into one notice.
   RONDO_HOLDS(DecodeAbortNotice(Encode(NoticeOf(error, kSelf))).has_value());
 }
 
@@ -51,7 +51,7 @@ Corpus HarnessCorpus() {
 
 void CheckInput(std::string_view input) {
   const Allocations allocations;
-  const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // more does not pass a control connection
+  const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // a control connection never delivers more
   const auto goodbye = DecodeGoodbye(body);
   const auto report = DecodeProgressReport(body);
   RONDO_HOLDS(report.has_value() == (body.size() == kDescriptorBytes));
@@ -64,7 +64,7 @@ void CheckInput(std::string_view input) {
     RONDO_HOLDS(IsPrintable(closed.ToString(), LineFeeds::kKeep));
   }
   if (const auto notice = DecodeAbortNotice(body)) CheckNotice(*notice, body);
-  // Every text of a notice is printed with up to four characters a byte.
+  // Printing a text of a notice takes up to four characters for each byte.
   allocations.CheckLargest(64 * kMaxControlBodyBytes);
 }
 

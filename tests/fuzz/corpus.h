@@ -1,5 +1,5 @@
 // The two functions that every harness defines in its own namespace. The generated source NAME_fuzz_chosen.cc forwards
-// the two below to those of one harness, which makes the program a fuzzer of that harness.
+// the two functions below to those of one harness, so that the program tests that harness.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace rondo::fuzz {
 
 struct Corpus {
   std::vector<std::string> seeds;
-  std::vector<std::string> words;  // that mutations may insert: magics, keywords
+  std::vector<std::string> words;  // texts that mutations may insert: magic numbers, keywords
 };
 
-// Forwarded to the harness of this program.
+// Call the functions of this program's harness.
 Corpus HarnessCorpus();
 void CheckInput(std::string_view input);
 

@@ -1,8 +1,8 @@
-// rendezvous/file_store: what a store's file may hold, whoever wrote it, and died in the middle of it.
+// rendezvous/file_store: any contents that a store's file may have, also if its writer died during a write.
 //
-// An input's first byte says how the file is damaged: 0: the log behind the header is the rest of the input; 1: the
-// whole file is. Else the rest is a list of records' bodies (a 16-bit length each), which are written with right
-// checks, so that what is behind the check is reached too.
+// An input's first byte selects the damage. 0: the rest of the input is the log behind the header. 1: the rest is the
+// whole file. Otherwise the rest is a list of records' bodies (a 16-bit length each). They are written with correct
+// checksums, so that the code behind the checksum is reached as well.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::file_store_fuzz {
-// A file without a name of its own, opened by its descriptor's: no disk, and nothing is left behind.
+// A file in memory, opened through the path of its descriptor: nothing is written to a disk, and nothing is left
+// behind.
 class MemoryFile {
  public:
   MemoryFile() : fd_(memfd_create("rondo-fuzz", MFD_CLOEXEC)) { RONDO_HOLDS(fd_ >= 0, "no memory file"); }
@@ -68,7 +69,7 @@ std::string SetBody(std::span<const KeyValue> entries) {
   return body.Take();
 }
 
-// Reading twice gives the same; and whatever may still be written can be read.
+// Reading twice gives the same result. A value that can still be written can also be read.
 void Use(FileStore& store, TimePoint deadline) {
   const std::vector<std::string> keys{"a", "b", "n"};
   const auto read = store.GetMany(keys, deadline);
@@ -107,7 +108,7 @@ Corpus HarnessCorpus() {
 
 void CheckInput(std::string_view input) {
   if (input.empty()) return;
-  static MemoryFile file;  // its descriptor is part of its path
+  static MemoryFile file;  // static, because its path contains its descriptor
   file.Write("", 0);
   const auto clock = std::make_shared<ManualClock>();
   auto store = Open(file, clock);
@@ -118,7 +119,7 @@ void CheckInput(std::string_view input) {
   file.Write(damage < 2 ? rest : Records(rest), damage == 1 ? 0 : file.size());
   const Allocations allocations;
   Use(**store, clock->Now() + std::chrono::milliseconds(50));
-  // The other one finds somebody there who uses the file.
+  // The second store finds that a store already uses the file.
   const auto other = Open(file, clock);
   CheckError(other);
   if (other) Use(**other, clock->Now() + std::chrono::milliseconds(50));

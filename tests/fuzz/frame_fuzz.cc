@@ -1,4 +1,4 @@
-// collectives/engine/frame: headers of a lane's stream, from a peer that may be anything; plain, and with checksums.
+// collectives/engine/frame: headers of a lane's stream from any peer, without and with checksums.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -45,7 +45,7 @@ void CheckHeader(const HeaderBytes& bytes) {
     RONDO_HOLDS(!DecodeOf(descriptor, bytes, of_operation), "refused ({}), yet taken for the operation's", *wrong);
     return;
   }
-  // A header has no byte that means nothing.
+  // Every byte of a header has a meaning: encoding the decoded header gives the same bytes.
   HeaderBytes again;
   Encode(header, again);
   RONDO_HOLDS(again == bytes);
@@ -55,7 +55,7 @@ void CheckHeader(const HeaderBytes& bytes) {
   RONDO_HOLDS(of_operation == header);
   descriptor[HashOf(ToText(bytes)) % kDescriptorBytes] ^= std::byte{1};
   RONDO_HOLDS(!DecodeOf(descriptor, bytes, of_operation), "another operation's header was taken for this one's");
-  // Ranks that disagree are told in words, whatever the numbers are.
+  // The error for mismatched ranks prints the operation, so any decoded numbers must have a text.
   const std::string words = header.operation.ToString();
   RONDO_HOLDS(!words.empty() && IsPrintable(words), "{}", Printable(words));
 }

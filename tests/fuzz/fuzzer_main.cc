@@ -1,4 +1,4 @@
-// Our commands, before libFuzzer, which has the main function, looks at the arguments.
+// Runs this project's commands before libFuzzer, which defines the main function, reads the arguments.
 #include <cstdlib>
 
 #include "tests/fuzz/commands.h"

@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "base/random.h"
 
-// Of the sanitizers' runtimes (sanitizer/allocator_interface.h); null where there is none.
+// Defined by the sanitizers' runtimes (sanitizer/allocator_interface.h); otherwise null.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): theirs
 extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
                                                                                                  std::size_t),
@@ -16,7 +16,7 @@ extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(v
 namespace rondo::fuzz {
 namespace {
 
-// Written by the allocator's hook, which knows no object of ours.
+// The allocator's hook writes these variables; it gets no object of ours.
 bool g_watching = false;
 std::size_t g_largest_bytes = 0;
 
@@ -79,7 +79,7 @@ void Broken(const char* file, int line, const char* condition, std::string_view 
 }  // namespace internal
 }  // namespace rondo::fuzz
 
-// libFuzzer's way in; `data` is a copy of exactly `size` bytes, so that reading past it is noticed.
+// Called by libFuzzer; `data` is a copy of exactly `size` bytes, so that a read behind it is detected.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   rondo::fuzz::CheckInput({reinterpret_cast<const char*>(data), size});
   return 0;

@@ -1,15 +1,15 @@
-// What the harnesses of this folder are made of. A harness is one file, NAME_fuzz.cc, about one parser that bytes from
-// outside reach. In the namespace rondo::fuzz::NAME_fuzz it defines
+// Helpers for the harnesses of this folder. A harness is one file, NAME_fuzz.cc. It tests one parser that reads bytes
+// from outside the process. In the namespace rondo::fuzz::NAME_fuzz it defines
 //
-//   CheckInput      what must hold for any bytes; an input that breaks it ends the process (RONDO_HOLDS)
-//   HarnessCorpus   where fuzzing begins: what the encoders make, and what people write
+//   CheckInput      checks what must hold for any bytes; a violation ends the process (RONDO_HOLDS)
+//   HarnessCorpus   gives the inputs from which fuzzing begins: output of the encoders, and texts that people write
 //
-// All harnesses are compiled as one unit, and each becomes two programs (corpus.h). NAME_fuzz, by clang's libFuzzer
-// with AddressSanitizer and UBSan, looks for inputs that reach new code (tests/fuzz/run). NAME_fuzz_replay, by whatever
-// builds the rest, is an ordinary test: it goes through the seeds, all their beginnings and small damages of them.
+// All harnesses are compiled as one unit, and each becomes two programs (corpus.h). NAME_fuzz uses clang's libFuzzer
+// with AddressSanitizer and UBSan, and searches for inputs that reach new code (tests/fuzz/run). NAME_fuzz_replay is an
+// ordinary test, built by any compiler. It runs the seeds, all their prefixes, and slightly damaged seeds.
 //
-// An input is exactly the bytes that a peer would send or a file hold, so a finding can be pasted into a unit test.
-// What a harness draws beside them (where a stream is cut, say) it derives from those bytes.
+// An input is exactly the bytes that a peer would send or a file would contain, so a finding can be pasted into a unit
+// test. Random choices of a harness (for example where a stream is cut) depend only on these bytes.
 //
 // Thread rule: one thread.
 #pragma once
@@ -29,26 +29,26 @@
 
 namespace rondo::fuzz {
 
-// ---- what parsers must hold ----
+// ---- properties of parsers ----
 
-// The error is typed and can be shown: its code is one of ours, its message is not empty, and all of its text
-// printable.
+// The error is valid: its code is one of ours, and its message is not empty. All of its text is printable.
 void CheckError(const Error& error);
 template <typename T>
 void CheckError(const Result<T>& result) {
   if (!result) CheckError(result.error());
 }
 
-// How an input is cut when it comes as a stream. The pieces make the input again, none is empty.
+// How an input is cut into the pieces of a stream. The pieces together are the input, and no piece is empty.
 enum class Cut : std::uint8_t { kWhole, kBytes, kDrawn };
 inline constexpr std::array kCuts{Cut::kWhole, Cut::kBytes, Cut::kDrawn};
-// kDrawn: at points that a hash of the input decides.
+// kDrawn cuts at points that a hash of the input determines.
 std::vector<std::string_view> Pieces(std::string_view input, Cut cut);
 
-// Equal inputs give equal numbers, which tell nothing about anything else.
+// Equal inputs give equal numbers. The number has no other meaning.
 std::uint64_t HashOf(std::string_view input);
 
-// Watches what is allocated from its construction on, where a sanitizer tells of it; else it sees nothing, and holds.
+// Records allocations from its construction on, if a sanitizer reports them. Without a sanitizer it records nothing and
+// every check succeeds.
 class Allocations {
  public:
   Allocations();
@@ -56,7 +56,7 @@ class Allocations {
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
-  // No allocation so far had more than `bytes`: a length that was only announced has not driven one.
+  // Checks that no allocation so far was larger than `bytes`: an announced length alone must not cause an allocation.
   void CheckLargest(std::size_t bytes) const;
 };
 

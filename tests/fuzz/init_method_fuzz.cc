@@ -1,4 +1,4 @@
-// rendezvous/init_method: rendezvous URLs, as people, scripts and RONDO_RENDEZVOUS give them.
+// rendezvous/init_method: rendezvous URLs as people, scripts and RONDO_RENDEZVOUS give them.
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
 #include "tests/fuzz/harness.h"
@@ -18,7 +18,7 @@ void CheckInput(std::string_view input) {
   CheckError(method);
   allocations.CheckLargest(4096 + 64 * input.size());
 
-  // The same, said by a variable: what is read there is the same place, and never env:// again.
+  // A variable with the same URL must give the same result. A variable cannot refer to env:// again.
   const std::string text(input);
   const auto environment = [&](const std::string& name) -> std::optional<std::string> {
     return name == "RONDO_RENDEZVOUS" ? std::optional(text) : std::nullopt;

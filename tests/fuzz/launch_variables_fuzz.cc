@@ -1,4 +1,5 @@
-// rendezvous/launchers: the variables by which launchers are recognised, with whatever values a cluster gives them.
+// rendezvous/launchers: the environment variables by which launchers are recognised, with any values that a cluster may
+// set.
 //
 // An input is lines NAME=VALUE; the first line of a name counts.
 #include <algorithm>
@@ -39,7 +40,7 @@ void CheckLaunch(const Launched& launch) {
 }
 
 Corpus HarnessCorpus() {
-  // One by one, since each is several lines of a launcher's environment.
+  // Seeds are added one by one, because each has several lines of a launcher's environment.
   std::vector<std::string> seeds;
   seeds.emplace_back(
       "SLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NUM_NODES=2\n"

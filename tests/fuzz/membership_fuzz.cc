@@ -1,8 +1,8 @@
-// rendezvous/membership: what the store may hold under a meeting's keys, written by a process of another build, by a
-// foreign client, or by chance.
+// rendezvous/membership: any values that the store may have under the rendezvous' keys, for example from a process of
+// another build or a foreign client.
 //
-// An input's first byte says who joins (its rank, or none given; the world's size), the rest is a list of keys and
-// values: a byte for the key, 16 bits of length, the value.
+// An input's first byte describes the joining rank (its rank, or none given; the world size). The rest is a list of
+// entries: a byte for the key, 16 bits of length, the value.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 8> kKeys{"founding", "arrivals", "outcome
                                                 "member/1", "member/2", "table/1", "table/2"};
 enum Key : std::uint8_t { kFounding, kArrivals, kOutcome, kMember0, kMember1 };
 
-constexpr TimePoint kPast{};  // whoever would have to wait is told so at once
+constexpr TimePoint kPast{};  // a rank that would have to wait gets its timeout at once
 
 Member SomeMember(std::string instance) {
   return {.host = "a",
@@ -74,14 +74,15 @@ std::string Entry(Key key, std::string_view value) {
 }
 
 Corpus HarnessCorpus() {
-  const std::string two(1, 1), two_by_arrival(1, 5), one(1, 0);  // rank 0 of two, one of two by arrival, one alone
+  // Rank 0 of two ranks; one of two ranks by arrival; a world of one rank.
+  const std::string two(1, 1), two_by_arrival(1, 5), one(1, 0);
   const std::string agreed = Entry(kFounding, Founding(2, true));
   const std::string by_arrival = Entry(kFounding, Founding(2, false));
   return {
       .seeds = {one, two + agreed, two + Entry(kFounding, Founding(3, true)),
                 two + agreed + Entry(kMember1, Claim("other")),
                 two + agreed + Entry(kMember0, Claim("other")) + Entry(kOutcome, Failure("two processes claim rank 1")),
-                two + Entry(kOutcome, Failure("")),  // which nobody writes
+                two + Entry(kOutcome, Failure("")),  // no rank writes an empty failure
                 two + agreed + Entry(kMember1, Claim("other")) + Entry(kOutcome, Table(1, {"self", "other"})),
                 two + agreed + Entry(kOutcome, Table(1, {"other", "self"})),
                 two + agreed + Entry(kOutcome, Table(3, {"self"})) + Entry(Key{6}, Claim("other")),

@@ -1,4 +1,4 @@
-// collectives/point_to_point/message_frame: headers of a message lane, plain and with checksums, and the call that
+// collectives/point_to_point/message_frame: headers of a message lane, without and with checksums, and the message that
 // opens one.
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ void CheckHeader(const HeaderBytes& bytes) {
   HeaderBytes again;
   Encode(header, again);
   RONDO_HOLDS(again == bytes, "a header has a byte that means nothing");
-  // What the engine relies on without looking again.
+  // The engine relies on these properties without checking them again.
   RONDO_HOLDS(header.tag >= 0);
   RONDO_HOLDS(SizeOf(header.data_type) != 0 && Name(header.data_type) != "unknown");
   const bool carries = header.type == MessageFrameType::kMessage || header.type == MessageFrameType::kBody;

@@ -15,7 +15,7 @@ void CheckHostPort(std::string_view input) {
   RONDO_HOLDS(!parsed->host.empty() && parsed->host.size() <= 255);
   const Result<HostPort> again = ParseHostPort(parsed->ToString());
   RONDO_HOLDS(again && again->host == parsed->host && again->port == parsed->port, "'{}'", parsed->ToString());
-  // getaddrinfo would stop at a zero byte, and look up another host than the one that was named.
+  // getaddrinfo would stop at a zero byte, and resolve a host other than the given one.
   RONDO_HOLDS(std::none_of(parsed->host.begin(), parsed->host.end(), [](unsigned char c) { return c <= ' '; }));
 }
 

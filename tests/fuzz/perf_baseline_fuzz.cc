@@ -1,4 +1,4 @@
-// tools/perf/report: a baseline, which is a file that `rondo perf --json` wrote earlier, or another one.
+// tools/perf/report: a baseline, that is an earlier output of `rondo perf --json`, or any other file.
 #include "tests/fuzz/harness.h"
 #include "tools/perf/rows_json.h"
 

@@ -1,5 +1,5 @@
-// A parser with bugs planted on purpose, one of each kind that the harnesses are there to find: tests/fuzz/run must
-// find them before anybody believes it that it found none elsewhere. No part of the suite proper.
+// A parser with one deliberate bug of each kind that the harnesses must find. tests/fuzz/run must find these bugs
+// before a run without findings means anything. It is not part of the test suite.
 #include <algorithm>
 #include <vector>
 
@@ -9,9 +9,9 @@
 namespace rondo::fuzz {
 namespace {
 
-volatile char g_read;  // so that a read is not optimised away
+volatile char g_read;  // prevents the compiler from removing the read
 
-// A record: kind, length, bytes. What is wrong with each kind stands beside it.
+// A record: kind, length, bytes. A comment behind each kind describes its bug.
 void Parse(std::string_view input) {
   ByteReader in(input);
   const auto kind = in.Number<std::uint8_t>();
@@ -19,15 +19,15 @@ void Parse(std::string_view input) {
   if (!in.ok()) return;
   const char* const bytes = input.data() + 3;
   switch (kind) {
-    case 'o': g_read = length == 0 ? '\0' : bytes[length - 1]; break;  // believes the length: reads past the end
-    case 'a': {                                                        // believes it before the bytes are there
+    case 'o': g_read = length == 0 ? '\0' : bytes[length - 1]; break;  // trusts the length: reads past the end
+    case 'a': {                                                        // allocates before the bytes have been read
       const Allocations allocations;
       std::vector<char> room(length * 64);
       g_read = room.empty() ? '\0' : room.front();
       allocations.CheckLargest(4096 + 64 * input.size());
       break;
     }
-    case 'u': g_read = static_cast<char>(static_cast<int>(length) << (length % 64)); break;  // shifts by too much
+    case 'u': g_read = static_cast<char>(static_cast<int>(length) << (length % 64)); break;  // shifts by too many bits
     case 'p': RONDO_HOLDS(in.remaining() == length, "says {}, has {}", length, in.remaining()); break;
     case 'l':
       while (length == 0x6c6c) g_read = g_read + 1;  // never ends NOLINT(bugprone-infinite-loop): as is planted

@@ -1,4 +1,4 @@
-// rendezvous/launchers: what a launcher's PMI server answers, in version 1 and in version 2.
+// rendezvous/launchers: answers of a launcher's PMI server, in versions 1 and 2.
 #include <algorithm>
 
 #include "rendezvous/launchers/pmi1_protocol.h"
@@ -49,7 +49,7 @@ void CheckStream(TakeReply take, std::string_view input) {
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-// A value of any bytes survives PMI-2, which doubles semicolons.
+// A value of any bytes passes through PMI-2 unchanged; PMI-2 doubles semicolons.
 void CheckValue(std::string_view value) {
   std::string message = pmi2::KvsPut("key", value);
   const auto taken = pmi2::TakeReply(message);

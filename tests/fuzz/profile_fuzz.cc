@@ -1,4 +1,4 @@
-// collectives/model/profile: what `rondo tune` wrote, or somebody's editor.
+// collectives/model/profile: a profile that `rondo tune` or an editor wrote.
 #include "base/printable.h"
 #include "collectives/model/profile.h"
 #include "tests/fuzz/harness.h"

@@ -1,4 +1,4 @@
-// transport/ib: the address that a rank publishes, and what two ranks say to each other before they have RDMA.
+// transport/ib: the address that a rank publishes, and the messages of two ranks before they use RDMA.
 #include <algorithm>
 
 #include "base/printable.h"
@@ -12,7 +12,7 @@ void CheckAddress(std::string_view input) {
   CheckError(address);
   if (!address) return;
   RONDO_HOLDS(IsPrintable(address->port));
-  // What is not printable grows when it is made so, and is then cut.
+  // Escaping makes unprintable text longer; the text is then cut.
   const auto again = ib::DecodeIbAddress(Encode(*address));
   RONDO_HOLDS(again && again->host_id == address->host_id && again->base == address->base);
 }

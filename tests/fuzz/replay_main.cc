@@ -1,5 +1,5 @@
-// A harness as an ordinary test: its seeds, whole, cut short anywhere, twice in a row, and with any one byte changed.
-// Not a search, but every run of the tests has it, under every compiler and sanitizer.
+// Runs a harness as an ordinary test: its seeds, whole, cut at any length, twice in a row, and with one byte changed.
+// This is no search, but every run of the tests includes it, with every compiler and sanitizer.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostInputsOfASeed = 4000;
 
-// Of a byte: its neighbours, a bit of its low and high half, and the ends of its range.
+// Changes one byte to its neighbours, flips a bit of its low and high half, or sets it to the ends of its range.
 std::string Changed(const std::string& seed, std::size_t at, int how) {
   const auto byte = static_cast<unsigned char>(seed[at]);
   const unsigned changes[] = {byte ^ 1u, byte ^ 0x80u, byte + 1u, 0x00, 0xff};
@@ -24,7 +24,7 @@ std::string Changed(const std::string& seed, std::size_t at, int how) {
 
 std::size_t Replay(const std::string& seed) {
   constexpr int kChanges = 5;
-  // Long seeds are gone through in strides, so that a test stays within seconds under a sanitizer too.
+  // Only some positions of a long seed are changed, so that the test takes seconds under a sanitizer too.
   const std::size_t stride = 1 + seed.size() * (kChanges + 1) / kMostInputsOfASeed;
   rondo::fuzz::RunInput(seed);
   rondo::fuzz::RunInput(seed + seed);

@@ -1,8 +1,8 @@
-// rendezvous/roster: what the store may hold where those who are left agree, written by a process of another build, by
-// a foreign client, or by chance.
+// rendezvous/roster: any values that the store may have while the surviving ranks agree on a roster, for example from a
+// process of another build or a foreign client.
 //
-// An input's first byte says who asks (a rank of two, with or without room for newcomers; or a newcomer), the rest is a
-// list of keys and values: a byte for the key, 16 bits of length, the value.
+// An input's first byte describes the caller: one of two ranks, with or without room for joiners, or a joiner. The rest
+// is a list of entries: a byte for the key, 16 bits of length, the value.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -18,7 +18,7 @@ namespace rondo::fuzz::roster_fuzz {
 constexpr std::array<std::string_view, 8> kKeys{"1/claim/0",  "1/claim/1",   "1/roster",    "newcomers",
                                                 "newcomer/1", "admission/1", "admission/2", "newcomer/2"};
 constexpr std::string_view kConfig = "version=1\n";
-constexpr TimePoint kPast{};  // whoever would have to wait is told so at once
+constexpr TimePoint kPast{};  // a caller that would have to wait gets its timeout at once
 
 enum Asks : std::uint8_t { kSecondRank = 1, kHasRoom = 2, kIsNewcomer = 4 };
 
@@ -48,7 +48,7 @@ Result<Roster> Ask(Store& store, std::uint8_t who) {
                         {.job = "j", .self = Entry("new", kNoRank), .config = std::string(kConfig), .deadline = kPast});
 }
 
-// What the store holds when these have asked, one after the other, as an input that asks again as `who`.
+// The contents of a store after these callers have asked one after the other, as an input in which `who` asks again.
 std::string After(std::initializer_list<std::uint8_t> asked, std::uint8_t who) {
   MemoryStore store;
   for (const std::uint8_t one : asked) (void)Ask(store, one);

@@ -1,5 +1,5 @@
-// collectives/schedule/text and verify: a schedule that somebody wrote by hand, or damaged, is proved or refused, and
-// costs no more than it is large.
+// collectives/schedule/text and verify: a schedule that a person wrote or damaged is proved or refused. The work is
+// bounded by the size of its text.
 #include <algorithm>
 
 #include "base/printable.h"
@@ -11,15 +11,15 @@
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::schedule_text_fuzz {
-// A proof takes the ranks times the chunks times the steps, by its nature: a few bytes of text can ask for 2^24 chunks.
+// A proof takes time proportional to ranks times chunks times steps: a few bytes of text can ask for 2^24 chunks.
 constexpr std::uint32_t kMostChunks = 64;
 constexpr std::size_t kMostSeedBytes = 1500;
 
 std::string Repeated(int times) {
   std::string text = "schedule all_reduce ring world 2 root 0 in_place chunks 1\nrank 0\n";
   std::string other = "rank 1\n";
-  // Both hand each other their sums again and again, so that these grow faster than the text; then one takes the
-  // other's.
+  // Both ranks exchange their sums repeatedly, so the expressions grow faster than the text. At the end rank 1 takes
+  // the sum of rank 0.
   for (int i = 0; i < times; ++i) {
     const int s = 2 * i;
     text += fmt::format("  {}: send output[0] to 1 transfer {}{}\n", s, s,
@@ -39,8 +39,8 @@ std::string Repeated(int times) {
 void CheckProof(const Schedule& schedule) {
   const Allocations allocations;
   const Result<Proof> proof = Verify(schedule);
-  // What one holds of all chunks, all ranks' orders in words, and bit sets of steps: far below what a text can count
-  // to.
+  // A proof allocates tables of all chunks, texts of all ranks' orders, and bit sets of steps. All are far smaller than
+  // the numbers that a text can ask for.
   allocations.CheckLargest(1 << 20);
   if (!proof) return CheckError(proof.error());
   std::size_t steps = 0;

@@ -1,7 +1,7 @@
-// transport/shm: the address that a rank publishes, and what processes of one host hand each other: words, and memory
-// that is said to be a lane's segment.
+// transport/shm: the address that a rank publishes, and what processes of one host pass to each other: setup messages,
+// and memory that claims to be a lane's segment.
 //
-// An input is taken for each of these in turn; for memory it is what the memory begins with.
+// Each of these parsers gets the input in turn. For a segment, the input is the beginning of the memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,7 +32,8 @@ void CheckWord(std::string_view input) {
   RONDO_HOLDS(why.starts_with(again.Why()) && again.Why().size() + 1 >= why.size());
 }
 
-// Sealed memory of a segment's least size, or of one that the input asks for; null: the system has none now.
+// Sealed memory of a segment's minimum size, or of a larger size that depends on the input. Null: the system could not
+// make it.
 Fd Sealed(std::string_view input) {
   constexpr std::size_t kSmall = 4096 + 2 * 4096, kBigger = 4096 + 2 * 8192;
   const std::size_t bytes = HashOf(input) % 4 == 0 ? kBigger : kSmall;
@@ -49,7 +50,7 @@ void CheckSegment(std::string_view input) {
   const auto segment = shm::Segment::Map(std::move(fd));
   CheckError(segment);
   if (!segment) return;
-  // What the head says is what there is: both rings end where the memory does.
+  // The header of the segment matches its memory: both rings end within the memory.
   RONDO_HOLDS(std::has_single_bit(segment->ring_bytes()));
   RONDO_HOLDS(segment->ring(1) == segment->ring(0) + segment->ring_bytes());
   const_cast<volatile std::byte*>(segment->ring(1))[segment->ring_bytes() - 1] = std::byte{1};

@@ -1,4 +1,5 @@
-// rendezvous/launchers/store_line: the word in a launcher's key-value space that says where rank 0's store is.
+// rendezvous/launchers/store_line: the value in a launcher's key-value space that contains the address of rank 0's
+// store.
 #include <algorithm>
 
 #include "rendezvous/launchers/pmi_reply.h"
@@ -12,7 +13,7 @@ bool Same(const StoreLine& a, const StoreLine& b) {
          std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(), b.addresses.end(), same);
 }
 
-// A failure in any words goes through, cut where there is no room, in one word of printable ASCII.
+// A failure with any text can be encoded as one word of printable ASCII, cut if there is no room.
 void CheckFailure(std::string_view words) {
   if (words.empty()) return;
   const std::string line = Encode({.addresses = {}, .failure = std::string(words)}, kMaxPmiValueBytes);
@@ -37,7 +38,7 @@ void CheckInput(std::string_view input) {
   CheckError(line);
   allocations.CheckLargest(8192 + 64 * input.size());
   if (!line) return;
-  // Whoever hears it either connects or tells why not.
+  // A reader either gets addresses to connect to, or the reason for the failure.
   RONDO_HOLDS(line->failure.empty() != line->addresses.empty());
   const auto again = DecodeStoreLine(Encode(*line, 8 * input.size() + 64));
   RONDO_HOLDS(again && Same(*again, *line));

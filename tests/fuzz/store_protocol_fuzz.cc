@@ -1,7 +1,7 @@
-// rendezvous/tcp_store_protocol: hellos, requests and replies, as either side reads them from anybody.
+// rendezvous/tcp_store_protocol: hellos, requests and replies, as either side reads them from any peer.
 //
-// An input is a stream for both sides at once; and, for the payloads of replies, whose counts could drive allocations,
-// also one that zeros make as long as a frame of a mebibyte.
+// Both sides read the same input as a stream. For payloads of replies, whose counts could cause allocations, the input
+// is also read after zeros have extended it to a frame of one mebibyte.
 #include <span>
 #include <variant>
 
@@ -47,7 +47,7 @@ void CheckRequest(std::string_view frame) {
   CheckError(request);
   if (!request) return;
   const std::string again = EncodeAgain(*request);
-  // All that may differ is what stands where nothing was expected (CompareSetRequest).
+  // Only one field may differ: the value that CompareSetRequest ignores if it expects no value.
   RONDO_HOLDS(again.size() <= kLengthBytes + frame.size());
   if (!std::holds_alternative<CompareSetRequest>(request->body)) {
     RONDO_HOLDS(std::string_view(again).substr(kLengthBytes) == frame);
@@ -95,7 +95,7 @@ void CheckFrames(std::string_view stream) {
   }
 }
 
-// A hello comes out of a stream however that is cut, and what follows it stays.
+// A hello is decoded from a stream however the stream is cut, and the bytes behind it remain.
 template <typename Message>
 void CheckHello(std::string_view input, Result<std::optional<Message>> (*take)(std::string&)) {
   std::string whole(input);
@@ -145,7 +145,7 @@ void CheckInput(std::string_view input) {
   CheckFrames(input);
   CheckRequest(input);
   CheckPayload(input);
-  // Few inputs are stretched: a mebibyte takes its time.
+  // Only a few inputs are extended, because a mebibyte takes time.
   if (input.size() <= 8 && HashOf(input) % 4 == 0) {
     std::string stretched(input);
     stretched.resize(kStretchedBytes, '\0');

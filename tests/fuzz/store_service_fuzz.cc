@@ -1,9 +1,9 @@
-// rendezvous/tcp_store_service (and the store_state behind it): everything that clients of a store's server can send
-// it, in whatever order they do.
+// rendezvous/tcp_store_service (and the store_state behind it): everything that clients can send to a store's server,
+// in any order.
 //
-// An input is a play: (client, bytes) again and again, a byte that names the client, two with the number of bytes, and
-// these. It is played three times, with each speech cut differently, and must end alike; and all of that again before a
-// server that demands proof of a token, where nobody may have anything without.
+// An input is a sequence of (client, bytes): a byte that names the client, two bytes with the number of bytes, and
+// these bytes. The sequence runs three times, cut differently each time, and must end the same way. It then runs again
+// with a server that requires proof of a job token: without the proof, no client may get any data.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -19,14 +19,14 @@ namespace rondo::fuzz::store_service_fuzz {
 using Fate = TcpStoreService::Fate;
 
 constexpr std::size_t kClients = 3;
-// Small, so that plays of a few hundred bytes meet them.
+// Small limits, so that inputs of a few hundred bytes reach them.
 constexpr TcpStoreService::Limits kLimits{.state = {.max_bytes = 2048, .max_wait_bytes = 1024},
                                           .max_clients = 2,
                                           .max_input_bytes = 1 << 20,
                                           .max_client_output_bytes = 256,
                                           .max_client_waits = 3};
 
-// Its nonces are always the same, so that a seed can have the right proof.
+// Its nonces are always the same, so that a seed can contain the correct proof.
 std::shared_ptr<const JobToken> Token() {
   return *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
     std::fill(bytes.begin(), bytes.end(), std::byte{7});
@@ -34,7 +34,7 @@ std::shared_ptr<const JobToken> Token() {
   });
 }
 
-// All that a client says before its first request: hello and proof.
+// Everything that a client sends before its first request: hello and proof.
 std::string ProvedHello() {
   auto client = store_protocol::ClientHandshake::Begin("j", Token());
   store_protocol::ServerHandshake server(Token());
@@ -60,7 +60,7 @@ class Play {
     }
   }
 
-  // Everybody goes; nothing of them is left behind.
+  // Disconnects all clients, and checks that the server keeps no state for them.
   std::string End() {
     std::string all;
     for (std::size_t who = 0; who < kClients; ++who) {
@@ -99,7 +99,7 @@ class Play {
     }
   }
 
-  // Takes all answers, and lets those go on whom a full output had stopped.
+  // Reads all answers, and resumes the clients that a full output had stopped.
   void Settle() {
     RONDO_HOLDS(service_.state().bytes() <= kLimits.state.max_bytes, "the store holds {} bytes",
                 service_.state().bytes());
@@ -118,7 +118,7 @@ class Play {
     }
   }
 
-  // Whole replies to a hello and to requests, and nothing else.
+  // Checks that the answers are complete replies to a hello and to requests, and nothing else.
   void CheckAnswers(std::string heard) const {
     if (heard.empty()) return;
     auto hello = store_protocol::TakeHelloReply(heard);
@@ -137,7 +137,7 @@ class Play {
       RONDO_HOLDS(frame && *frame);
       const auto reply = store_protocol::DecodeReply(**frame);
       RONDO_HOLDS(reply);
-      // What a cancelled wait is told is the value of its cancel key, which may be empty.
+      // A cancelled wait returns the value of its cancel key, which may be empty.
       if (reply->error && *reply->error != ErrorCode::kAborted) CheckError(Error(*reply->error, reply->payload));
       rest.remove_prefix(store_protocol::kLengthBytes + (*frame)->size());
     }
@@ -171,7 +171,7 @@ Corpus HarnessCorpus() {
   const std::vector<std::string> just_a{"a"};
   const std::vector<KeyValue> a{{"a", "1"}};
   const std::vector<KeyValue> old{{"a", std::string(600, 'x')}};
-  // Too much for the limit, were it not that the old value made room twice.
+  // Exceeds the limit, unless the old value is wrongly subtracted twice.
   const std::vector<KeyValue> twice{{"a", ""}, {"a", ""}, {"b", std::string(1900, 'z')}};
   return {.seeds = {hellos + Speech(0, EncodeWait(1, ab, "stop")) + Speech(1, EncodeSet(1, a)) +
                         Speech(1, EncodeDelete(2, just_a)) + Speech(1, EncodeCompareSet(3, "b", std::nullopt, "2")) +

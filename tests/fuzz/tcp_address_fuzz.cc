@@ -1,5 +1,5 @@
-// transport/tcp/address: what a TCP transport publishes through the store, as any rank reads it; and the order in which
-// its candidates are tried.
+// transport/tcp/address: the address that a TCP transport publishes through the store, as any rank reads it, and the
+// order in which its candidates are tried.
 #include "base/printable.h"
 #include "tests/fuzz/harness.h"
 #include "transport/tcp/address.h"
@@ -34,13 +34,14 @@ void CheckInput(std::string_view input) {
   const Allocations allocations;
   const Result<TcpAddress> address = tcp::DecodeTcpAddress(input);
   CheckError(address);
-  // 32 candidates in a vector that grows by doubling are its largest piece, whatever the text says.
+  // The largest allocation is a vector of 32 candidates that grows by doubling, whatever the text contains.
   allocations.CheckLargest(4096 + 64 * input.size());
   if (!address) return;
 
   RONDO_HOLDS(input.size() <= kMaxAddressBytes && address->candidates.size() <= tcp::kMaxCandidates);
   const std::string bytes = Encode(*address);
-  RONDO_HOLDS(bytes.size() <= input.size());  // an IPv4 address that came as a mapped one is written as itself
+  // An IPv4 address that was written as a mapped IPv6 address is encoded as IPv4.
+  RONDO_HOLDS(bytes.size() <= input.size());
   const Result<TcpAddress> again = tcp::DecodeTcpAddress(bytes);
   RONDO_HOLDS(again && *again == *address);
 

@@ -1,4 +1,4 @@
-// transport/tcp/control_frame: what a peer can send on a control connection.
+// transport/tcp/control_frame: any bytes that a peer can send on a control connection.
 #include <algorithm>
 
 #include "base/crc32c.h"
@@ -13,7 +13,7 @@ std::string Encode(const ControlFrame& frame) {
 }
 
 struct Heard {
-  std::vector<std::string> frames;  // written again
+  std::vector<std::string> frames;  // re-encoded frames
   std::string error;
   friend bool operator==(const Heard&, const Heard&) = default;
 };
@@ -39,8 +39,8 @@ std::size_t FrameBytesAt(std::string_view stream, std::size_t at) {
   return tcp::kControlHeaderBytes + LoadLittle<std::uint32_t>(AsBytes(stream).data() + at + kBodyBytesAt);
 }
 
-// The stream with zeros in the three bytes of each frame that the format reserves, and the checksums that go with it:
-// so it was written. Nobody would find what is behind a checksum by chance, so such streams are tried as well.
+// Sets the three reserved bytes of each frame to zero and computes the matching checksums. Random inputs never pass a
+// checksum, so sealed streams are tested as well.
 std::string Sealed(std::string_view stream) {
   std::string sealed(stream);
   for (std::size_t at = 0; at + tcp::kControlHeaderBytes <= sealed.size();) {
@@ -66,7 +66,7 @@ void CheckStream(std::string_view stream) {
   for (const std::string& frame : whole.frames) written += frame;
   RONDO_HOLDS(written.size() <= stream.size());
   RONDO_HOLDS(Sealed(stream).starts_with(written));
-  // Whatever is left over is the beginning of one frame.
+  // The bytes behind the last frame are the beginning of one frame.
   if (whole.error.empty()) {
     RONDO_HOLDS(stream.size() - written.size() < tcp::kControlHeaderBytes + kMaxControlBodyBytes);
   }

@@ -1,5 +1,5 @@
-// transport/tcp/handshake and handshake_sides: the first bytes that anybody who reaches a port can send, what a called
-// side answers, and who is let in or believed where there is a token.
+// transport/tcp/handshake and handshake_sides: the first bytes that any client of a port can send, the server's
+// answers, and which client and server pass authentication if there is a job token.
 #include <algorithm>
 
 #include "base/access.h"
@@ -11,7 +11,7 @@
 namespace rondo::fuzz::tcp_handshake_fuzz {
 using tcp::MessageReader;
 
-// Where a message ends, and what it was taken for.
+// The end of a message, and how it was decoded.
 struct Verdict {
   std::size_t taken = 0;
   bool complete = false;
@@ -30,7 +30,7 @@ Verdict Feed(MessageReader& reader, const std::vector<std::string_view>& pieces)
       if (!fed) {
         CheckError(fed);
         verdict.error = fed.error().ToString();
-        verdict.taken = 0;  // how much of a wrong message was looked at depends on how it came
+        verdict.taken = 0;  // how many bytes of an invalid message were read depends on how it was cut
         return verdict;
       }
       RONDO_HOLDS(reader.complete() == (reader.wanted() == 0));
@@ -40,7 +40,7 @@ Verdict Feed(MessageReader& reader, const std::vector<std::string_view>& pieces)
   return verdict;
 }
 
-// The message is the same when it is written again; and the same bytes, where those that the format reserves are zero.
+// A decoded message is the same after it is encoded and decoded again.
 template <typename Message>
 void CheckAgain(const Message& message, MessageReader::Kind kind, Result<Message> (MessageReader::*decoded)() const) {
   const std::vector<std::byte> bytes = tcp::Encode(message);
@@ -58,7 +58,7 @@ void CheckHello(const tcp::Hello& hello) {
   const std::vector<std::string> instances{"called", "caller"};
   for (const tcp::Reply& reply : {JudgeHello(hello, self), JudgeRanks(hello, 0, instances)}) {
     if (reply.verdict == tcp::Verdict::kAccepted) continue;
-    // It goes into a log, on one line, and to whoever called.
+    // The text is written to a log, on one line, and sent to the client.
     RONDO_HOLDS(!reply.text.empty() && IsPrintable(reply.text), "{}", Printable(reply.text));
     tcp::Reply sent = reply;
     sent.text = sent.text.substr(0, tcp::kMaxReplyTextBytes);
@@ -68,7 +68,7 @@ void CheckHello(const tcp::Hello& hello) {
 
 // ---- with a token ----
 
-// Its nonces are always the same, so that a seed can have the right proof.
+// Its nonces are always the same, so that a seed can contain the correct proof.
 std::shared_ptr<const JobToken> Token() {
   static const std::shared_ptr<const JobToken> token = *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
     std::fill(bytes.begin(), bytes.end(), std::byte{7});
@@ -87,9 +87,9 @@ tcp::Hello SomeHello() {
   return hello;
 }
 
-// What a side makes of all that it hears.
+// The conclusion of one side from everything that it received.
 struct Heard {
-  bool believes = false;  // the server judges the hello; the client takes a reply for one
+  bool believes = false;  // the server judges the hello; the client accepts a message as a reply
   std::string error;
 };
 
@@ -112,7 +112,8 @@ Heard Listen(Side& side, const std::vector<std::string_view>& pieces, typename S
   return heard;
 }
 
-// What both sides say when all goes well: the client's hello and proof, the server's challenge and acceptance.
+// The messages of both sides in a successful handshake: the client's hello and proof, the server's challenge and
+// acceptance.
 struct Script {
   std::string client, challenge, server;
 };
@@ -131,7 +132,7 @@ Script WellKnown() {
   return script;
 }
 
-// Whoever is let in has said the whole of the right words; so has whoever is believed.
+// A client that the server accepts has sent all the right bytes; the same holds for a server that the client accepts.
 void CheckSides(std::string_view input) {
   static const Script script = WellKnown();
   Heard server_first, client_first;
@@ -203,7 +204,7 @@ void CheckInput(std::string_view input) {
         if (proof) CheckAgain(*proof, kind, &MessageReader::proof);
       }
     }
-    // Texts are shown with four characters a byte at most, and vectors grow by doubling.
+    // Printing a text takes at most four characters for each byte, and vectors grow by doubling.
     allocations.CheckLargest(32 * (tcp::kPreambleBytes + tcp::kMaxHandshakeBytes) + 64 * input.size());
   }
 }

@@ -1,8 +1,9 @@
-// base/tls: what anybody who reaches a port, or can write into a path, can send to either side of TLS, before its
-// handshake and after.
+// base/tls: any bytes that a client of a port, or an attacker on the path, can send to either side of TLS, before and
+// after its handshake.
 //
-// OpenSSL draws what it sends, so what is held is what must be so for any draw: nobody is believed, no byte is given
-// that was not sent by who knows the key, every error is typed and stays, and no announced length drives an allocation.
+// OpenSSL's output is random, so the checks are those that must hold for any randomness. No side without the key is
+// accepted. No bytes are returned that the owner of the key did not send. Every error is typed and permanent, and no
+// announced length causes an allocation.
 #include <algorithm>
 
 #include "base/tls.h"
@@ -12,11 +13,11 @@
 namespace rondo::fuzz::tls_session_fuzz {
 using Role = TlsSession::Role;
 
-// A handshake message may be announced with up to 128 KiB, which OpenSSL then makes room for.
+// A handshake message may announce up to 128 KiB, for which OpenSSL then allocates memory.
 constexpr std::size_t kLargestAllocation = 256 << 10;
 
-// What a client with the key below said once. Its first message is right, and can be repeated; nothing that must follow
-// it can.
+// A recording of a client with the key below. Its first message is valid and can be replayed; a valid next message
+// cannot be.
 constexpr std::string_view kRecordedHello =
     "16030100fc010000f803036955f71bcb64d1103b78c87585776e90b303ee0a51c36a634865b5df5b2b470520c2b88aaf"
     "92cd3ef6d3e2bd0fdc5757d7ab8e5e1c99dbd884536f926a44551f52000813011303130200ff010000a7000b00040300"
@@ -58,7 +59,7 @@ std::size_t Carry(TlsSession& from, TlsSession& to) {
   return bytes;
 }
 
-// Goes on as its owner would. False: failed, for good.
+// Continues the session as its owner would. False: the session has failed permanently.
 bool GoOn(TlsSession& session) {
   if (!session.established()) {
     const Result<bool> shaken = session.Handshake();
@@ -103,7 +104,7 @@ void CheckInput(std::string_view input) {
     client->Sent(client->Unsent().size());
     Hear(*client, input, cut);
   }
-  // Into the midst of a conversation.
+  // Sends the input into an established session.
   const auto client = Session(Role::kClient);
   const auto server = Session(Role::kServer);
   do {

@@ -1,4 +1,4 @@
-// Which addresses are published and in which order they are tried: pure functions on made-up machines.
+// Which addresses are published, and in which order they are tried: pure functions, tested with invented machines.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ LocalAddress Local(std::string interface, std::string_view ip, int prefix_bits, 
   return {std::move(interface), std::move(devices), Ip(ip), prefix_bits, up};
 }
 
-// A host as clusters have them: Ethernet, InfiniBand, Docker, a dead port, link-local IPv6.
+// A host as in clusters: Ethernet, InfiniBand, Docker, an interface that is down, link-local IPv6.
 std::vector<LocalAddress> Machine() {
   return {
       Local("lo", "127.0.0.1", 8),
@@ -96,7 +96,8 @@ TEST_CASE("interface expressions choose by prefix, exact name, device and networ
   CHECK(chosen("10.9.0.0/16,fd00::/8") == Texts{"10.9.0.5", "fd00::5"});
   CHECK(chosen("10.9.0.5") == Texts{"10.9.0.5"});
   CHECK(chosen("^docker,lo,veth,eth1") == Texts{"10.1.0.5", "10.9.0.5", "fd00::5", "fe80::5%2"});
-  CHECK(chosen("^=docker0,lo,veth,eth0") == Texts{"10.9.0.5", "169.254.7.1", "10.2.0.5"});  // "veth" is no exact name
+  // No interface is named exactly "veth".
+  CHECK(chosen("^=docker0,lo,veth,eth0") == Texts{"10.9.0.5", "169.254.7.1", "10.2.0.5"});
   CHECK(chosen("^172.16.0.0/12,127.0.0.0/8,::1,169.254.0.0/16,eth") == Texts{"10.9.0.5"});
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("a wrong interface expression is refused with the item that is wrong")
            {"10.0.0.0/", "10.0.0.0/"},
            {"10.0.0.0/x", "10.0.0.0/x"},
            {"ib0/8", "ib0/8"},
-           {"wlan", "wlan"},  // matches nothing here
+           {"wlan", "wlan"},  // no interface matches
        }) {
     CAPTURE(wrong.expression);
     const auto chosen = ChooseAddresses(Machine(), {}, wrong.expression);
@@ -133,7 +134,8 @@ TEST_CASE("forced addresses are taken as given, and must exist") {
     REQUIRE_FALSE(chosen);
     CHECK(chosen.error().code() == ErrorCode::kInvalidArgument);
     CHECK(chosen.error().message().find(wrong) != std::string::npos);
-    CHECK(chosen.error().message().find("10.1.0.5 (eth0)") != std::string::npos);  // lists those that exist
+    // The error lists the existing interfaces.
+    CHECK(chosen.error().message().find("10.1.0.5 (eth0)") != std::string::npos);
   }
 }
 
@@ -215,7 +217,7 @@ TEST_CASE("an address of another version is told apart") {
   CHECK(decoded.error().message().find('9') != std::string::npos);
 }
 
-// ---- the order of trying ----
+// ---- the order of attempts ----
 
 Texts Order(const TcpAddress& self, const std::vector<LocalAddress>& local, const TcpAddress& remote) {
   Texts order;
@@ -250,7 +252,8 @@ TEST_CASE("rails take addresses that are equally good in turn, and the others st
   CHECK(on_rail(1) == Texts{"10.9.1.2", "10.9.0.2", "192.168.1.2", "fd00::2"});
   CHECK(on_rail(2) == first);
   CHECK(InTurn({}, 3).empty());
-  // Of one host all addresses are alike to the kernel; loopback stays in front unless others were asked for.
+  // Within a host the kernel treats all addresses alike. Loopback stays first unless the options select other
+  // addresses.
   const std::vector<Attempt> local = OrderAttempts(AddressOf(Machine(), "a"), Machine(), AddressOf(Machine(), "a"));
   CHECK(InTurn(local, 1).front().at.ip.ToString() == "127.0.0.1");
 }
@@ -262,7 +265,7 @@ TEST_CASE("of chosen addresses each connection starts from the one in whose subn
     return ip ? ip->ToString() : "any";
   };
   for (const std::uint32_t rail : {0U, 1U}) {
-    CHECK(source("10.9.0.2", rail) == "10.9.0.1");  // also where the other network is tried after the rail's
+    CHECK(source("10.9.0.2", rail) == "10.9.0.1");  // also if the other network is tried after the rail's network
     CHECK(source("10.9.1.2", rail) == "10.9.1.1");
     CHECK(source("127.0.0.1", rail) == "any");
   }
@@ -270,7 +273,8 @@ TEST_CASE("of chosen addresses each connection starts from the one in whose subn
   CHECK(source("192.168.1.2", 3) == "10.9.1.1");
   CHECK(!SourceFor(Ip("10.9.0.2"), {}, 0));
   const auto twins = AddressOf({Local("ib0", "10.9.0.1", 16), Local("ib1", "10.9.1.1", 16)}, "a").candidates;
-  CHECK(SourceFor(Ip("10.9.0.2"), twins, 1)->ToString() == "10.9.1.1");  // of two that are as good the rail's
+  // If two addresses are equally good, the rail's address is used.
+  CHECK(SourceFor(Ip("10.9.0.2"), twins, 1)->ToString() == "10.9.1.1");
 }
 
 TEST_CASE("between hosts a shared subnet comes first, loopback never, and a container bridge is no shared subnet") {
@@ -289,7 +293,7 @@ TEST_CASE("where a host is unknown loopback is tried, but last") {
   CHECK(order[order.size() - 2] == "127.0.0.1 loopback lo");
 }
 
-// The same with the speeds of their wires.
+// The address with the speed of its interface.
 LocalAddress At(LocalAddress address, std::uint32_t mbps) {
   address.mbps = mbps;
   return address;
@@ -303,7 +307,7 @@ TcpAddress Published(const std::vector<LocalAddress>& all, std::string host_id) 
   return address;
 }
 
-// Two hosts with a slow network and a fast one between them; the slow one is named first.
+// The addresses of one of two hosts that are connected by a slow and a fast network. The slow network is listed first.
 std::vector<LocalAddress> TwoNetworks(int host, std::uint32_t slow_mbps, std::uint32_t fast_mbps) {
   const std::string last = std::to_string(host);
   return {At(Local("eth0", "10.0.0." + last, 24), slow_mbps), At(Local("ib0", "192.168.9." + last, 24), fast_mbps),

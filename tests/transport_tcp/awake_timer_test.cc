@@ -1,4 +1,4 @@
-// The timer that does not count the time for which its process was stopped.
+// The timer that does not count time during which its process was stopped.
 #include "transport/tcp/awake_timer.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 namespace rondo::tcp {
 namespace awake_timer_test {
 
-// Lets a timer of 10 ms be served so much too late; whether it began again.
+// Serves a timer of 10 ms `late` after its expiry; returns whether the timer began again.
 bool BeginsAgain(Duration late) {
   asio::io_context io;
   AwakeTimer timer(io);

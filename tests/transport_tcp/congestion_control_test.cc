@@ -1,4 +1,4 @@
-// Which congestion control a connection has, and since when.
+// Which congestion control algorithm a connection uses, and from which moment.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ std::string CongestionControl(int fd) {
   return name.data();
 }
 
-// One that this process may set and that a socket would not have anyway.
+// An algorithm that this process may set and that sockets do not use by default.
 std::string AnotherThanTheSystems() {
   for (const char* name : {"reno", "cubic"}) {
     if (tcp::SystemCongestionControl() == name) continue;
@@ -33,7 +33,7 @@ std::string AnotherThanTheSystems() {
   return {};
 }
 
-// The paths as both ends of one connection tell them.
+// The descriptions of one connection by both of its ends.
 std::array<std::string, 2> Paths(const std::function<void(int, TcpOptions&)>& adjust) {
   World world(2, [&](int rank, TcpOptions& options) {
     options.addresses = {"127.0.0.1"};
@@ -77,7 +77,7 @@ TEST_CASE("between hosts both ends have the system's, or what remote_congestion_
   if (other.empty()) return;
   for (const bool told : {false, true}) {
     for (const std::string& path : Paths([&](int, TcpOptions& options) {
-           options.host_id = {};  // so that loopback counts as a way between hosts
+           options.host_id = {};  // so that loopback counts as a connection between hosts
            options.local_congestion_control = {other};
            if (told) options.remote_congestion_control = {other};
          })) {

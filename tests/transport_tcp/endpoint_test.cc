@@ -1,5 +1,5 @@
 // Two or more ranks in one process, over real loopback sockets: connecting, streams, control messages, sleeping, and
-// how things end.
+// how connections end.
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace endpoint_test {
 
 bool IsOpen(const Lane& lane) { return lane.state() == LaneState::kOpen; }
 
-// Writes all of `out` and reads all of `in` at once, as an engine would: whatever moves first.
+// Writes all of `out` and reads all of `in` at the same time, as an engine would.
 bool Exchange(Endpoint& endpoint, Lane& lane, Bytes out, MutableBytes in) {
   std::size_t written = 0, read = 0;
   return DriveOne(endpoint,
@@ -98,8 +98,8 @@ TEST_CASE("no wake-up is lost between a writer that never waits and a reader tha
   constexpr std::uint64_t kMessages = 20000;
   std::atomic<std::uint64_t> seen{0};
   std::thread writer([&] {
-    // One byte at a time, each after the last was seen, a random while later: the reader is met at every point of its
-    // way into sleep.
+    // Sends one byte at a time, a random while after the last byte was read, so that the reader is interrupted at every
+    // point before its sleep.
     Random random(5);
     for (std::uint64_t i = 0; i < kMessages; ++i) {
       while (seen.load() < i) std::this_thread::yield();
@@ -130,7 +130,7 @@ TEST_CASE("a reader that is fully asleep does not spin") {
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
   REQUIRE(world.Drive([&] { return IsOpen(a) && IsOpen(b); }));
-  // Traffic that the owner has read already leaves edges behind; they are no reason to wake up again.
+  // Bytes that the owner has already read leave edge-triggered events behind; these must not wake the owner again.
   const std::byte byte{1};
   const Bytes piece(&byte, 1);
   REQUIRE(a.Write({&piece, 1}) == 1);
@@ -154,7 +154,7 @@ TEST_CASE("when both open at the same moment exactly one control connection come
         ++ready;
         while (ready < 2) std::this_thread::yield();
         REQUIRE(endpoint.Open(peer, 0));
-        // Already queued while the connection is being made.
+        // The messages are queued while the connection is being made.
         for (int i = 0; i < 3; ++i) CHECK(endpoint.SendControl(peer, {ControlKind::kHeartbeat, std::to_string(i)}));
         CHECK(endpoint.SendControl(peer, {ControlKind::kGoodbye, ""}));
       };
@@ -199,7 +199,7 @@ TEST_CASE("beyond the limit of held connections the client tries again until the
   World world(2, [](int, TcpOptions& options) { options.max_held_connections = 0; });
   world.OpenRank(0);
   Lane& lane = world.Open(0, 1);
-  // Long enough for at least one refusal: the first pause between rounds is a few milliseconds.
+  // Long enough for at least one refused attempt: the first pause between rounds is a few milliseconds.
   poll(nullptr, 0, 30);
   CHECK(lane.state() == LaneState::kConnecting);
   world.OpenRank(1);
@@ -225,7 +225,7 @@ TEST_CASE("a peer that cannot be reached is an error that lists every address tr
     if (rank == 1) options.addresses = {"127.0.0.5", "127.0.0.6"};
   });
   world.OpenRank(0, 1, std::chrono::milliseconds(300));
-  world.transports[1].reset();  // nobody listens there any more
+  world.transports[1].reset();  // no socket listens at the address any more
   Lane& lane = world.Open(0, 1);
   REQUIRE(world.Heard(0).WaitForLost(1));
   const Error error = world.Heard(0).lost()[0].second;
@@ -239,7 +239,8 @@ TEST_CASE("a peer that cannot be reached is an error that lists every address tr
   CHECK(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
 }
 
-// A port of 127.0.0.1 that answers no SYN: its queue of connections is full, as behind a firewall that drops.
+// A port of 127.0.0.1 that answers no SYN: its queue of connections is full, which looks like a firewall that drops
+// packets.
 class MutePort {
  public:
   MutePort() {
@@ -248,7 +249,7 @@ class MutePort {
     listener_ = std::move(*listener);
     const SocketAddress at = LocalSocketAddress(listener_.get());
     port_ = at.port;
-    // Fills the queue; what is beyond it stays unanswered.
+    // Fills the queue; later connections stay unanswered.
     for (int i = 0; i < 3; ++i) waiting_.push_back(*tcp::StartConnect(at, nullptr, 0, {}));
   }
   std::uint16_t port() const { return port_; }
@@ -259,7 +260,7 @@ class MutePort {
   std::uint16_t port_ = 0;
 };
 
-// The address of a rank, all of whose ports are that one.
+// The address of a rank, with all its ports replaced by `port`.
 std::string WithPort(const std::string& address, std::uint16_t port) {
   tcp::TcpAddress changed = *tcp::DecodeTcpAddress(address);
   for (tcp::Candidate& candidate : changed.candidates) candidate.at.port = port;
@@ -275,7 +276,7 @@ TEST_CASE("a peer whose ports do not answer is an error within the time to reach
   world.addresses[1] = WithPort(world.addresses[1], mute.port());
   world.OpenRank(0);
   Lane& lane = world.Open(0, 1);
-  CHECK(world[0].ControlPeers() == std::vector<Rank>{1});  // one that is being made
+  CHECK(world[0].ControlPeers() == std::vector<Rank>{1});  // includes a connection that is being made
   CHECK_FALSE(world[0].IsConnected(1));
   REQUIRE(world.Heard(0).WaitForLost(1));
   const Error error = world.Heard(0).lost()[0].second;
@@ -326,7 +327,7 @@ TEST_CASE("a peer that is connected is known to be, and no more when it has left
 }
 
 TEST_CASE("a process listens in its range of ports, and the error names the range when it is used up") {
-  const HeldPort held;  // nobody else gets it, and a listener that reuses it does
+  const HeldPort held;  // no other process gets the port, but a listener that reuses it does
   TcpOptions options = LocalOptions();
   options.addresses = {"127.0.0.1"};
   options.ports = {.first = held.port(), .last = held.port()};
@@ -429,7 +430,8 @@ TEST_CASE("wrong arguments are refused with the number that is wrong") {
   config.addresses = world.addresses;
   config.observer = &world.Heard(0);
   config.communicator = 1;
-  CHECK(world.transports[0]->OpenEndpoint(config).error().code() == ErrorCode::kInvalidArgument);  // in use
+  // The communicator and rail are in use.
+  CHECK(world.transports[0]->OpenEndpoint(config).error().code() == ErrorCode::kInvalidArgument);
   config.communicator = 2;
   config.addresses[1] = "garbage";
   const auto bad = world.transports[0]->OpenEndpoint(config);
@@ -442,7 +444,8 @@ TEST_CASE("a control message to a peer whose control thread is busy is sent late
   world.OpenAll();
   Lane& lane = world.Open(0, 1);
   REQUIRE(world.Drive([&] { return IsOpen(lane); }));
-  // More than the sockets hold at once goes through the backlog; a full backlog says no instead of blocking.
+  // Messages that exceed the sockets' buffers wait in the backlog. If the backlog is full, SendControl returns false
+  // instead of blocking.
   const std::string body(kMaxControlBodyBytes, 'b');
   std::size_t sent = 0;
   for (int i = 0; i < 2000; ++i) sent += world[0].SendControl(1, {ControlKind::kHeartbeat, body}) ? 1 : 0;
@@ -451,7 +454,7 @@ TEST_CASE("a control message to a peer whose control thread is busy is sent late
   CHECK(world.Heard(1).messages().size() == sent);
 }
 
-// Holds the control thread up when that tells of a foreign client.
+// Blocks the control thread when it logs a foreign client.
 class HoldsUp final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -476,7 +479,7 @@ TEST_CASE("a call that its client gave up while nobody greeted is not taken for 
   Say(foreign_client, std::vector<std::byte>(64, std::byte{'x'}));
   logger.held.wait();
   Lane& to_0 = world.Open(1, 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // several calls are given up
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the client gives up several connections
   logger.goes_on.count_down();
   Lane& to_1 = world.Open(0, 1);
   CHECK(world.Drive([&] { return to_0.state() == LaneState::kOpen && to_1.state() == LaneState::kOpen; }));
@@ -488,7 +491,8 @@ TEST_CASE("a rank that says try again is called again, whoever else may listen a
   World world(2, [&](int rank, TcpOptions& options) {
     if (rank == 1) options.max_held_connections = 0;
   });
-  // As where two hosts have a container bridge of one address, and another process has that port here.
+  // The situation of two hosts with a container bridge of the same address, if another process uses that port on this
+  // host.
   const auto outside = MakeTransport(LocalOptions());
   auto both = tcp::DecodeTcpAddress(world.addresses[1]);
   const auto other = tcp::DecodeTcpAddress(outside->Address());

@@ -1,5 +1,5 @@
-// Whatever connects to the port of a job, the job goes on: port scanners, other protocols, silence, floods, and a
-// machine that is out of file descriptors.
+// A job continues whatever connects to its port: port scanners, other protocols, silent clients, floods. It also
+// continues if the machine has no file descriptor left.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ bool Eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-// Two ranks with an open lane work as they should.
+// Checks that two ranks with an open lane work correctly.
 void CheckTheJobWorks(World& world, std::uint64_t communicator) {
   world.OpenRank(0, communicator);
   world.OpenRank(1, communicator);
@@ -70,7 +70,7 @@ TEST_CASE("other protocols are dropped without an answer of ours, counted and lo
         std::string("SSH-2.0-x\r\n"), noise}) {
     const Fd fd = Call(watched.transport());
     Say(fd, AsBytes(said));
-    // TLS alone has a word for "not here".
+    // Only a TLS client gets an answer: an alert.
     CHECK(Listen(fd) == (said.starts_with("\x16\x03") ? ToText(kTlsNotSpoken) : ""));
     ++foreign_clients;
   }
@@ -83,7 +83,7 @@ TEST_CASE("other protocols are dropped without an answer of ours, counted and lo
 TEST_CASE("whoever connects and goes away is dropped") {
   Watched watched;
   for (int i = 0; i < 200; ++i) Call(watched.transport());
-  // Where they come faster than they are seen to leave, the oldest silent ones make room for the newest.
+  // If clients arrive faster than their disconnects are noticed, the oldest silent clients are evicted for new ones.
   CHECK(Eventually([&] { return watched.counters->unknown + watched.counters->evicted == 200; }));
   CheckTheJobWorks(watched.world, 1);
 }
@@ -158,7 +158,7 @@ TEST_CASE("hellos for groups that nobody opens are held up to the limit and forg
   Say(one_more, tcp::Encode(hello));
   CHECK(Listen(one_more).find("3 connections wait") != std::string::npos);
   clients.clear();
-  // Room again, once the transport has seen them go.
+  // There is room again once the transport has noticed the disconnects.
   CHECK(Eventually([&] {
     clients.push_back(Call(watched.transport()));
     Say(clients.back(), tcp::Encode(hello));
@@ -228,8 +228,8 @@ TEST_CASE(
   CHECK(counters.unknown + counters.refused + counters.evicted + counters.retry_requested + counters.established == 0);
 }
 
-// UBSan looks whether memory is readable by opening a pipe, and takes its failure for a broken object: it cannot work
-// where no descriptor is left. The same code runs there in the plain and the thread-sanitizer builds.
+// UBSan opens a pipe to check whether memory is readable, and reports an invalid object if that fails. So it cannot run
+// without a free descriptor. The plain and the thread-sanitizer builds test the same code.
 bool SanitizerNeedsDescriptors() {
 #if defined(__SANITIZE_ADDRESS__)
   MESSAGE("SKIP: no descriptor left: the sanitizer needs some itself");
@@ -239,7 +239,7 @@ bool SanitizerNeedsDescriptors() {
 #endif
 }
 
-// Takes every descriptor there is; gives them back at the end.
+// Uses up all descriptors until it is destroyed.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -259,7 +259,7 @@ class NoDescriptors {
 TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin, and goes on when there are some") {
   if (SanitizerNeedsDescriptors()) return;
   Watched watched;
-  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before the descriptors are used up
   const RawSocketAddress raw = LoopbackOf(watched.transport());
   {
     const NoDescriptors nothing_left;
@@ -267,8 +267,8 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
     REQUIRE(Eventually([&] { return watched.counters->accept_errors >= 2; }));
     const std::uint64_t before = watched.counters->accept_errors;
     poll(nullptr, 0, 250);
-    CHECK(watched.counters->accept_errors - before <= 5);  // one try per 100 ms, not thousands
-    CHECK(watched.counters->accepted == 1);                // by the one descriptor that is kept for telling clients why
+    CHECK(watched.counters->accept_errors - before <= 5);  // one attempt per 100 ms, not thousands
+    CHECK(watched.counters->accepted == 1);  // through the descriptor that is reserved for sending clients the reason
     CHECK(watched.lines.Contains(
         "it takes 1 more file descriptor, and 256 of 256 are open; raise the limit (ulimit -n)"));
   }
@@ -285,7 +285,7 @@ TEST_CASE("a peer is told at once that there is no descriptor for it, and connec
   hello.to_instance = "me";
   hello.communicator = 99;
   const RawSocketAddress raw = LoopbackOf(watched.transport());
-  const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before they run out
+  const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // made before the descriptors are used up
   {
     const NoDescriptors nothing_left;
     REQUIRE(connect(client.get(), raw.get(), raw.bytes) == 0);

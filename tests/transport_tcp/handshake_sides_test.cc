@@ -1,4 +1,4 @@
-// Who is let in by the job's token, and who is believed: both sides of a handshake over their bytes, without a socket.
+// Which clients and servers the job token authenticates: both sides of a handshake as bytes, without a socket.
 #include "transport/tcp/handshake_sides.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace handshake_sides_test {
 using Message = std::vector<std::byte>;
 using Token = std::shared_ptr<const JobToken>;
 
-// Its nonces are 16 times 1, then 2, and so on: the same in every run.
+// Its nonces are 16 bytes of value 1, then of value 2, and so on: the same in every run.
 Token TokenOf(std::string_view text) {
   auto token = JobToken::Make(text, "the token", [next = std::byte{0}](MutableBytes bytes) mutable {
     next = static_cast<std::byte>(std::to_integer<int>(next) + 1);
@@ -36,13 +36,13 @@ Hello SomeHello() {
   return hello;
 }
 
-// Everything that both sides say, and what each makes of it.
+// All messages of both sides, and the result on each side.
 struct Handshake {
   std::vector<Message> said;         // in order: hello, reply, proof, reply ...
   std::optional<Error> server_says;  // why the server refuses
   std::optional<Error> client_says;  // why the client gives up
-  bool judged = false;               // the server has come to judging the hello
-  std::vector<Reply> replies;        // that the client believes
+  bool judged = false;               // the server was ready to judge the hello
+  std::vector<Reply> replies;        // replies that the client accepted
 };
 
 template <typename Side>
@@ -56,9 +56,9 @@ Result<typename Side::Next> FeedAll(Side& side, const Message& message, std::siz
   return next;
 }
 
-using Change = std::function<void(std::size_t number, Message&)>;  // what a message becomes on its way
+using Change = std::function<void(std::size_t number, Message&)>;  // how a message is changed in transit
 
-// The server answers "held" and then an acceptance.
+// Runs a handshake in which the server replies kHeld and then accepts.
 Handshake Shake(const Token& client_token, const Token& server_token, const Change& change = nullptr,
                 std::size_t step = 1000) {
   Handshake shake;
@@ -126,7 +126,7 @@ TEST_CASE("who knows the same token is let in and believed, however finely the b
   }
 }
 
-// docs/WIRE.md has these bytes; computed by Python's hmac module.
+// docs/WIRE.md contains these bytes; Python's hmac module computed them.
 TEST_CASE("a handshake with a token has exactly the bytes that the format says") {
   Hello hello;
   hello.from = 1;
@@ -196,7 +196,7 @@ TEST_CASE("where one side alone has a token, both are told which") {
 }
 
 TEST_CASE("a server that hides its lack of a token, or only claims to know one, is not believed") {
-  // Says "accepted" to a client who would prove itself, at once or after asking for a proof.
+  // The server sends "accepted" to a client with a token, at once or after asking for a proof.
   const auto at_once = [](std::size_t number, Message& message) {
     if (number == 1) message = Encode(Reply{});
   };
@@ -212,17 +212,17 @@ TEST_CASE("a server that hides its lack of a token, or only claims to know one, 
 }
 
 TEST_CASE("what was heard of one handshake is worth nothing in another one, to either side") {
-  const Token client = TokenOf("secret"), server = TokenOf("secret");  // their nonces go on counting
+  const Token client = TokenOf("secret"), server = TokenOf("secret");  // each handshake uses new nonces
   const Handshake first = Shake(client, server);
   REQUIRE(EndedWell(first));
-  // Somebody says again to the server what the client said.
+  // An attacker replays the client's messages to the server.
   ServerHandshake again(server);
   REQUIRE(*FeedAll(again, first.said[0], 1000) == ServerHandshake::Next::kSend);
   CHECK(again.challenge() != first.said[1]);
   const auto replayed = FeedAll(again, first.said[2], 1000);
   REQUIRE_FALSE(replayed);
   CHECK(replayed.error().code() == ErrorCode::kAuth);
-  // Somebody answers another call as the server answered this one: the client's nonce is another.
+  // An attacker replays the server's answers in another handshake, in which the client's nonce differs.
   const Handshake lured = Shake(client, server, [&](std::size_t number, Message& message) {
     if (number == 1 || number >= 3) message = first.said[number];
   });
@@ -231,7 +231,7 @@ TEST_CASE("what was heard of one handshake is worth nothing in another one, to e
 }
 
 TEST_CASE("a client's proof is not one of the server, so a message cannot be sent back to its sender") {
-  // The attacker knows no token: it answers the client's own hello and proof with themselves.
+  // The attacker has no token: it answers with the client's own hello and proof.
   const Token token = TokenOf("secret");
   auto client = ClientHandshake::Begin(SomeHello(), token);
   REQUIRE(client);

@@ -1,4 +1,4 @@
-// The bytes of the handshake and of control connections, without a socket.
+// The bytes of the handshake and of control connections, tested without a socket.
 #include "transport/tcp/handshake.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ TEST_CASE("a hello survives the wire, however finely it is cut") {
   }
 }
 
-// The example of docs/WIRE.md: whoever changes these bytes changes the version.
+// The example of docs/WIRE.md. A change of these bytes requires a new version number.
 TEST_CASE("a hello has exactly the bytes that the format says") {
   Hello hello;
   hello.kind = ConnectionKind::kLane;
@@ -243,7 +243,8 @@ TEST_CASE("clients of another job, generation or process are refused, and told s
   };
   CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the client to 'other'");
   CHECK(refusal([](Hello& h) { h.job = "x'\n\x1b[2J"; }) ==
-        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // one line of a log, whatever it says
+        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // the log has one line, whatever the
+                                                                                // name of the job contains
   CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the client of generation 6");
   CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the client of generation 8");
   CHECK(refusal([](Hello& h) { h.to_instance = "before"; }) ==
@@ -315,7 +316,8 @@ TEST_CASE("a control message of which any bit has flipped is never taken for ano
     ControlReader reader;
     std::vector<ControlFrame> frames;
     const Status fed = reader.Feed(AsBytes(damaged), frames);
-    // Damage is told; or a longer message seems to be on its way, which the next one's bytes will not complete.
+    // Either the damage is reported, or a longer message seems to be incomplete. The bytes of the next message must not
+    // complete it.
     const bool in_second = bit / 8 >= sent.size() - kControlHeaderBytes - 4;
     CHECK(frames.size() == (in_second ? 1 : 0));
     if (!fed) corrupt += fed.error().code() == ErrorCode::kCorrupt;

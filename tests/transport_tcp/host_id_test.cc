@@ -1,4 +1,4 @@
-// How a process knows its host, and what it says if the machine does not name it.
+// How a process identifies its host, and the result if the machine does not provide an identifier.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
-// One allocation of a control thread fails while a client that belongs to no endpoint yet is greeted: there is nobody
-// to tell, so the client must get through all the same. It once stayed unread until its patience for the handshake
-// ended.
+// One allocation of a control thread fails during the handshake with a client that belongs to no endpoint yet. No
+// endpoint can report the failure, so the client must still connect. An earlier version did not read from the client
+// again until the client's handshake timed out.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@
 namespace rondo::test {
 namespace {
 
-// The control thread tells of a dropped foreign client, which is how it is known.
+// The control thread logs a dropped foreign client, so this logger can identify that thread.
 class MarksControlThread final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -36,8 +36,8 @@ class Listener final : public PeerObserver {
   std::atomic<bool> has_heard{false};
 };
 
-// A job of two where the k-th allocation of rank 0's control thread fails, counted from rank 1's call on; rank 0 opens
-// its endpoint when it has kept somebody waiting. Whether one failed.
+// Runs a job of two ranks in which the k-th allocation of rank 0's control thread fails, counted from rank 1's first
+// attempt to connect. Rank 0 opens its endpoint while a client waits for it. Returns whether an allocation failed.
 bool Try(int k) {
   MarksControlThread logger;
   TcpOptions options = LocalOptions();

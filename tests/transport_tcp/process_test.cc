@@ -1,4 +1,5 @@
-// Real processes: death is noticed, a proper exit is not taken for death, and a forked child leaves its parent alone.
+// Real processes: a death is detected, an orderly exit is not taken for a death, and a forked child does not disturb
+// its parent.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +13,8 @@
 namespace rondo::test {
 namespace process_test {
 
-// Two processes that exchange addresses over a socket pair. The child is rank 1, and is forked before this process has
-// made any transport (a transport does not survive fork).
+// Two processes that exchange addresses over a socket pair. The child is rank 1. It is forked before this process makes
+// any transport, because a transport does not survive fork.
 class Child {
  public:
   explicit Child(const std::function<int(Transport&, Endpoint&, int pipe)>& body) {
@@ -82,7 +83,7 @@ struct Parent {
     auto opened = endpoint->Open(1, 0);
     REQUIRE(opened);
     lane = *opened;
-    // A child that leaves at once may have ended it before it is looked at here.
+    // A child that exits at once may have ended the lane before this check.
     REQUIRE(DriveOne(*endpoint, [&] { return lane->state() != LaneState::kConnecting; }));
   }
   std::shared_ptr<Transport> transport;
@@ -92,7 +93,7 @@ struct Parent {
   Lane* lane = nullptr;
 };
 
-// Sends back whatever comes until the lane ends, or until it was so much.
+// Sends back all received bytes until the lane ends, or until `bytes` bytes were received.
 int Echo(Endpoint& endpoint, std::uint64_t bytes = ~std::uint64_t{0}) {
   auto lane = endpoint.Open(0, 0);
   if (!lane) return 1;
@@ -113,7 +114,8 @@ TEST_CASE("a stream goes to another process and comes back") {
   constexpr std::size_t kBytes = 4 << 20;
   Child child([](Transport&, Endpoint& endpoint, int) {
     const int result = Echo(endpoint, kBytes);
-    endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});  // before the parent's: nobody listens after that
+    // Sent before the parent's goodbye: the parent reads nothing after its own.
+    endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});
     const int after = Echo(endpoint);
     endpoint.ShutDown();
     return result + after;
@@ -149,7 +151,7 @@ TEST_CASE("a killed process is noticed at once, by name") {
   child.Kill();
   const TimePoint killed = clock.Now();
   REQUIRE(parent.heard.WaitForLost(1));
-  CHECK(clock.Now() - killed < std::chrono::seconds(5));  // far below every timeout here
+  CHECK(clock.Now() - killed < std::chrono::seconds(5));  // far less than every timeout here
   const auto [peer, error] = parent.heard.lost()[0];
   CHECK(peer == 1);
   CHECK(error.code() == ErrorCode::kPeerLost);
@@ -161,7 +163,7 @@ TEST_CASE("a killed process is noticed at once, by name") {
     parent.lane->Peek(1);
     return parent.lane->state() == LaneState::kEnded || parent.lane->state() == LaneState::kFailed;
   }));
-  // Writing to the dead raises no SIGPIPE; sooner or later the lane says that it broke.
+  // Writing to a dead peer raises no SIGPIPE; after some time the lane reports the failure.
   const std::byte byte{};
   const Bytes piece(&byte, 1);
   CHECK(DriveOne(*parent.endpoint, [&] {
@@ -184,7 +186,7 @@ TEST_CASE("a goodbye that was sent right before the process ended still arrives,
     auto lane = endpoint.Open(0, 0);
     if (!lane || !DriveOne(endpoint, [&] { return (*lane)->state() == LaneState::kOpen; })) return 1;
     endpoint.SendControl(0, {ControlKind::kGoodbye, "leaving"});
-    _exit(0);  // no destructor, no flush
+    _exit(0);  // runs no destructor and flushes nothing
   });
   Parent parent(child);
   CHECK(child.Wait() == 0);

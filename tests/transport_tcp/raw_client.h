@@ -1,5 +1,4 @@
-// A client that is no transport: a plain socket that says what a test wants at a transport's port, and hears the
-// answer.
+// A client without a transport: a plain socket that sends any bytes to a transport's port and receives the answer.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +12,7 @@
 
 namespace rondo::test {
 
-// Where a transport listens on IPv4's loopback.
+// The transport's listening address on IPv4 loopback.
 inline RawSocketAddress LoopbackOf(const Transport& transport) {
   const auto address = tcp::DecodeTcpAddress(transport.Address());
   REQUIRE(address);
@@ -35,7 +34,7 @@ inline void Say(const Fd& fd, Bytes bytes) {
   REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-// Everything the other side says until it closes.
+// Everything that the other side sends until it closes the connection.
 inline std::string Listen(const Fd& fd) {
   std::string heard;
   char bytes[4096];

@@ -1,13 +1,13 @@
-// Operators new and delete of this program that can fail: the k-th allocation of one thread.
+// Replacements of operators new and delete, with which the k-th allocation of one thread can be made to fail.
 #pragma once
 
 namespace rondo::test {
 
-// From now on the calling thread's allocations are counted, until it ends.
+// Counts the calling thread's allocations from now on, until the thread ends.
 void CountThisThread();
-// Of the counted threads' allocations the k-th from now on fails; 0: none does.
+// Makes the k-th allocation of the counted threads from now on fail; 0: no allocation fails.
 void FailAllocation(int k);
-// Whether it has, since FailAllocation.
+// Whether an allocation has failed since FailAllocation.
 bool AllocationFailed();
 
 }  // namespace rondo::test

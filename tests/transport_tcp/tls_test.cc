@@ -1,5 +1,5 @@
-// The TCP transport with TLS: what ranks that do not belong are told, how lanes send and end, what an eavesdropper
-// sees. What every transport promises is tested over TLS too (tests/conformance).
+// The TCP transport with TLS: which errors unauthenticated ranks get, how lanes send and end, what an eavesdropper
+// sees. The tests of every transport run over TLS too (tests/conformance).
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,7 +30,7 @@ std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
   return *made;
 }
 
-// Two ranks, each with TLS of its own; off: in the clear.
+// Two ranks, each with its own TLS options; without TLS they send plain text.
 World RanksWith(const TlsOptions& first, const TlsOptions& second,
                 const std::function<void(int, TcpOptions&)>& adjust = nullptr) {
   World world(2, [&](int rank, TcpOptions& options) {
@@ -45,7 +45,7 @@ bool AreOpen(const Lane& a, const Lane& b) { return a.state() == LaneState::kOpe
 
 bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// The lane of `rank` fails long before any deadline, and its observer hears the same.
+// The lane of `rank` fails long before any deadline, and its observer receives the same error.
 Error RefusedOn(World& world, Rank rank) {
   const Rank peer = 1 - rank;
   Lane& lane = world.Open(rank, peer);
@@ -130,7 +130,7 @@ TEST_CASE(
     const Fd other = Call(*world.transports[0]);
     const Bytes hello = (*session)->Unsent();
     REQUIRE(send(other.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size()));
-    CHECK(Listen(other).starts_with("\x15\x03"));  // an alert
+    CHECK(Listen(other).starts_with("\x15\x03"));  // a TLS alert
     CHECK(counters->auth_failed == 1);
   }
   Lane& a = world.Open(0, 1);
@@ -232,7 +232,7 @@ TEST_CASE("what is accepted is released when the kernel has it, and a batch at m
   CHECK(world.transports[0]->capabilities().late_release);
   const auto data = Pattern(64 << 20, 1);
   std::size_t written = 0;
-  // Until nobody has room: the peer reads nothing.
+  // Writes until no buffer has room: the peer reads nothing.
   for (int idle = 0; idle < 100 && written < data.size();) {
     const Bytes rest = Bytes(data).subspan(written);
     const std::size_t sent = a.Write({&rest, 1});

@@ -1,4 +1,4 @@
-// The job's token over real sockets: who has it becomes a peer, and nobody else.
+// The job token over real sockets: only a process with the token becomes a peer.
 #include <sys/socket.h>
 
 #include "base/access.h"
@@ -13,7 +13,7 @@ namespace token_test {
 
 std::shared_ptr<const JobToken> Token(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
-// Two ranks; "": that one has none.
+// Two ranks, each with a token; "" means no token.
 struct Pair {
   Pair(std::string_view of_0, std::string_view of_1, Duration handshake_timeout = std::chrono::seconds(5))
       : world(2, [&](int rank, TcpOptions& options) {
@@ -73,7 +73,7 @@ TEST_CASE("two sockets a lane are two handshakes") {
   CheckTheyWork(world);
 }
 
-// The error of the lane that `rank` opens to the other.
+// The error of the lane that `rank` opens to its peer.
 Error ErrorOf(Pair& pair, Rank rank) {
   pair.world.OpenAll();
   Lane& lane = pair.world.Open(rank, 1 - rank);
@@ -102,7 +102,7 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
       CHECK_MESSAGE(error.message().find("127.0.0.1:") != std::string::npos, error.ToString());
       CHECK(pair.world.Drive([&] { return pair.counters[1 - rank]->auth_failed >= 1; }));
       CHECK(pair.counters[1 - rank]->established == 0);
-      CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(each.words); }));  // said after the refusal
+      CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(each.words); }));  // logged after the refusal
       for (const Lines& lines : pair.lines) CHECK_FALSE(lines.Contains("ecret"));
     }
   }
@@ -127,7 +127,7 @@ bool Closes(const Fd& fd) {
   return recv(fd.get(), &byte, 1, 0) <= 0;
 }
 
-// What an unauthenticated client may know of rank 1, which has not connected yet.
+// The hello that an unauthenticated client may know about rank 1, which has not connected yet.
 tcp::Hello HelloOfRank1() {
   tcp::Hello hello;
   hello.communicator = 1;

@@ -1,6 +1,6 @@
 // The fixture of the TCP tests: a few ranks in one process, each with a transport, an endpoint and a recording
-// observer, and loops that drive all of them until something holds. Nothing sleeps to synchronise: loops end on a
-// condition, or fail the test after kPatience.
+// observer, and loops that poll all of them until a condition holds. No test sleeps to synchronise: a loop ends on its
+// condition, or fails the test after kPatience.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ namespace rondo::test {
 
 inline constexpr auto kPatience = std::chrono::seconds(60);
 
-// Remembers what an endpoint was told; any thread may wait for more.
+// Records the events of an endpoint; any thread may wait for more events.
 class Recorder final : public PeerObserver {
  public:
   void OnControl(Rank from, ControlMessage message) override {
@@ -108,7 +108,7 @@ inline std::unique_ptr<Endpoint> OpenEndpoint(Transport& transport, Rank rank, s
   return std::move(*endpoint);
 }
 
-// Sleeps as an engine does: announces itself, looks again, and only then blocks on the endpoint's descriptor.
+// Sleeps as an engine does: announces itself, checks again, and only then blocks on the endpoint's descriptor.
 inline void SleepUntilNews(Endpoint& endpoint, int timeout_ms) {
   if (!endpoint.Arm()) {
     pollfd waiting{endpoint.wait_fd(), POLLIN, 0};
@@ -117,7 +117,7 @@ inline void SleepUntilNews(Endpoint& endpoint, int timeout_ms) {
   endpoint.Disarm();
 }
 
-// Drives one endpoint, asleep in between, until `done`.
+// Polls one endpoint, and sleeps in between, until `done`.
 inline bool DriveOne(Endpoint& endpoint, const std::function<bool()>& done) {
   const SteadyClock clock;
   const TimePoint deadline = clock.Now() + kPatience;
@@ -166,14 +166,14 @@ struct World {
         if (endpoint) endpoint->Poll(clock.Now());
       }
       if (done()) return true;
-      poll(nullptr, 0, 1);  // gives the core to the control threads
+      poll(nullptr, 0, 1);  // yields the core to the control threads
     }
     return false;
   }
 
   std::vector<std::shared_ptr<Transport>> transports;
   std::vector<std::string> addresses;
-  std::vector<std::unique_ptr<Recorder>> observers;  // outlive the endpoints
+  std::vector<std::unique_ptr<Recorder>> observers;  // destroyed after the endpoints
   std::vector<std::unique_ptr<Endpoint>> endpoints;
 };
 
