@@ -1,5 +1,5 @@
-// What `rondo run` and its agents say to each other, over pipes that cut it anywhere. The two at work are tested by
-// tests/launchers/ssh.
+// The messages between `rondo run` and its agents, over pipes that cut them at any place. tests/launchers/ssh tests
+// both programs together.
 #include "tools/run/agent_words.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@
 namespace rondo {
 namespace agent_words_test {
 
-// One end of a talk whose other end the test holds.
+// One end of a conversation; the test holds the other end.
 struct Talk {
   Talk() : Talk(*MakePipe(), *MakePipe()) {}
   Talk(Pipe in, Pipe out)
@@ -26,7 +26,7 @@ struct Talk {
     REQUIRE(write(say.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
     stream.Receive();
   }
-  // Nullopt: no whole word has arrived.
+  // Nullopt: no complete message has arrived.
   std::optional<AgentWord> Next() {
     const auto word = stream.Next();
     REQUIRE(word);

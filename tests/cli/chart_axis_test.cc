@@ -1,4 +1,4 @@
-// Axes of the page that rondo perf --html writes: round numbers, and labels that are whole.
+// Axes of the page that rondo perf --html writes: round numbers, and labels that are not cut off.
 #include "tools/perf/chart_axis.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 namespace rondo {
 namespace chart_axis_test {
 
-// Whether it is 1, 2 or 5 times a power of ten.
+// Whether the value is 1, 2 or 5 times a power of ten.
 bool IsRound(double value) {
   const double digits = value / std::pow(10.0, std::floor(std::log10(value) + 1e-9));
   for (const double round : {1.0, 2.0, 5.0})
@@ -68,7 +68,7 @@ TEST_CASE("Tick labels are short and exact") {
   CHECK(TickLabel(1'000'000) == "1000000");
 }
 
-// Rows of these sizes whose times go from 3 us to `slowest_us`.
+// Rows of these sizes, whose times range from 3 us to `slowest_us`.
 std::vector<PerfRow> Rows(std::uint64_t from, std::uint64_t to, double slowest_us) {
   std::vector<PerfRow> rows;
   for (std::uint64_t bytes = from; bytes <= to; bytes *= 2) {
@@ -83,7 +83,7 @@ std::vector<PerfRow> Rows(std::uint64_t from, std::uint64_t to, double slowest_u
 }
 
 TEST_CASE("Every label of a chart is within it") {
-  constexpr double kCharacterPx = 6.6;  // a wide one, of 11 px
+  constexpr double kCharacterPx = 6.6;  // a wide character of a font of 11 px
   const std::regex svg(R"(<svg width="([0-9.]+)\")"),
       label(R"re(<text x="([0-9.]+)" y="[0-9.]+" text-anchor="(\w+)">([^<]*)<)re");
   for (const double slowest_us : {4.0, 277.9, 5e4, 9e7}) {

@@ -1,4 +1,4 @@
-// For the tests of rondo doctor: looking findings up.
+// Helpers for the tests of rondo doctor that look findings up.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ namespace rondo {
 
 inline std::ostream& operator<<(std::ostream& out, Level level) { return out << Name(level); }
 
-// The first finding whose subject begins so; one without a subject where there is none.
+// The first finding whose subject begins with `subject`; a finding without a subject if there is none.
 inline Finding About(const std::vector<Finding>& findings, std::string_view subject) {
   for (const Finding& finding : findings)
     if (finding.subject.starts_with(subject)) return finding;
@@ -23,7 +23,7 @@ inline Finding About(const std::vector<Finding>& findings, std::string_view subj
 
 inline bool Contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// Every finding that is not well says what to do, and one that is well does not.
+// Every finding that reports a problem says what to do; every other finding does not.
 inline void CheckRemedies(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
     CAPTURE(finding.subject);

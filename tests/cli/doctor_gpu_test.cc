@@ -1,4 +1,4 @@
-// What rondo doctor says of GPUs, on hosts that are made up.
+// What rondo doctor reports about GPUs, on invented hosts.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -44,7 +44,7 @@ TEST_CASE("GPUs are spoken of where the system or the driver has some") {
   CHECK(JudgeGpu({}, WithAdapter(), Asked(2)).empty());
   GpuFacts facts = With({Gpu(0), Gpu(1)});
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").what == "finds 2 GPUs; CUDA up to 12.4");
-  facts.nvidia_gpus = 0;  // of other files, as under WSL
+  facts.nvidia_gpus = 0;  // the device files have other names, as under WSL
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kOk);
   facts.survey = Fail(ErrorCode::kTimeout, "no answer");
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kWarn);
@@ -62,7 +62,7 @@ TEST_CASE("a driver that does not work is a warning with its own words: memory o
   CHECK(About(findings, "driver").level == Level::kWarn);
   CHECK(Contains(About(findings, "driver").what, "no GPU: the driver does not start"));
   CHECK(Contains(About(findings, "driver").remedy, "nvidia-smi"));
-  facts.built_with_cuda = false;  // then the driver may be well
+  facts.built_with_cuda = false;  // then the driver may still be healthy
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "driver").remedy == "take a build with CUDA");
 }
 
@@ -100,13 +100,13 @@ TEST_CASE("a compute mode that keeps ranks out names its GPU, and the remedy tha
 
   const GpuFacts exclusive = With({Gpu(0, Access::kOneProcess)});
   CHECK(Contains(About(JudgeGpu(exclusive, kNoRdma, Asked(2)), "GPU 0").what, "at a time, but 2 ranks share 1 GPU"));
-  CHECK(About(JudgeGpu(exclusive, kNoRdma, Asked(2)), "sharing").subject.empty());  // nobody will
+  CHECK(About(JudgeGpu(exclusive, kNoRdma, Asked(2)), "sharing").subject.empty());  // no two ranks can share the GPU
   CheckRemedies(JudgeGpu(exclusive, kNoRdma, Asked(2)));
   for (const PlannedJob& job : {Asked(1), kAsManyAsCores}) {
     CHECK(About(JudgeGpu(exclusive, kNoRdma, job), "GPU 0").subject.empty());
     CHECK(Contains(About(JudgeGpu(exclusive, kNoRdma, job), "sharing").what, "refuse a second"));
   }
-  const GpuFacts under_mps = With({Gpu(0, Access::kOneProcess, true)});  // which is the one process
+  const GpuFacts under_mps = With({Gpu(0, Access::kOneProcess, true)});  // the MPS server is the one process
   CHECK(About(JudgeGpu(under_mps, kNoRdma, Asked(2)), "GPU 0").subject.empty());
 }
 

@@ -1,4 +1,4 @@
-// What rondo doctor makes of memory, limits, cores, the clock and the environment; and its report.
+// What rondo doctor reports about memory, limits, cores, the clock and the environment; and the format of its report.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -102,7 +102,7 @@ TEST_CASE("memory of peers that may not be read: Yama is named where it is Yama"
   facts.ptrace_scope = 1;
   CHECK(Contains(About(JudgeMemory(facts, kShm), "peers' memory").what, "ptrace_scope is 1"));
   CHECK(Contains(About(JudgeMemory(facts, kShm), "peers' memory").remedy, "kernel.yama.ptrace_scope=0"));
-  facts.read_error.clear();  // root may
+  facts.read_error.clear();  // root may read it
   CHECK(About(JudgeMemory(facts, kShm), "peers' memory").level == Level::kOk);
 }
 

@@ -1,4 +1,4 @@
-// What rondo doctor makes of addresses, names, attempts at connections and settings of TCP.
+// What rondo doctor reports about addresses, names, attempts to connect, and settings of TCP.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -201,7 +201,7 @@ TEST_CASE("a faster interface wants larger buffers") {
   NetworkFacts facts = Sound();
   facts.send_buffer_most = facts.receive_buffer_most = 6 << 20;
   CHECK(About(JudgeTcp(facts), "net.ipv4.tcp_wmem").subject.empty());
-  facts.interfaces["eth0"].speed_mbps = 100'000;  // 100 Gbit/s x 0.5 ms are 6.25 MB
+  facts.interfaces["eth0"].speed_mbps = 100'000;  // the bandwidth-delay product of 100 Gbit/s and 0.5 ms is 6.25 MB
   facts.send_buffer_most = 4 << 20;
   CHECK(About(JudgeTcp(facts), "net.ipv4.tcp_wmem").level == Level::kWarn);
   CHECK(Contains(About(JudgeTcp(facts), "net.ipv4.tcp_wmem").what, "100 Gbit/s"));

@@ -1,4 +1,4 @@
-// What rondo doctor reads from /proc, /sys and /dev: each case writes the files that some machine has.
+// What rondo doctor reads from /proc, /sys and /dev: each case writes the files of some machine.
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ TEST_CASE("files that are missing, empty or no numbers say nothing") {
 }
 
 TEST_CASE("a file that opens and then gives an error says nothing") {
-  CHECK(!HostFiles().Text("/"));  // a folder: EISDIR, as EINVAL of /sys/class/net/lo/speed
+  CHECK(!HostFiles().Text("/"));  // a folder: reading fails with EISDIR, as /sys/class/net/lo/speed fails with EINVAL
 }
 
 TEST_CASE("RDMA ports as the kernel lists them, without the empty entries of their GID tables") {
@@ -110,8 +110,9 @@ TEST_CASE("without the driver's module GPUs are counted on the bus; with it, onl
   Tree tree;
   const std::string bus = "/sys/bus/pci/devices/";
   tree.File(bus + "0000:10:00.0/vendor", "0x10de").File(bus + "0000:10:00.0/class", "0x030200");
-  tree.File(bus + "0000:10:00.1/vendor", "0x10de").File(bus + "0000:10:00.1/class", "0x040300");  // its sound
-  tree.File(bus + "0000:20:00.0/vendor", "0x1a03").File(bus + "0000:20:00.0/class", "0x030000");  // another's
+  // The sound device of a GPU, and a GPU of another vendor.
+  tree.File(bus + "0000:10:00.1/vendor", "0x10de").File(bus + "0000:10:00.1/class", "0x040300");
+  tree.File(bus + "0000:20:00.0/vendor", "0x1a03").File(bus + "0000:20:00.0/class", "0x030000");
   GpuFacts facts;
   ReadGpu(tree.files(), facts);
   CHECK(facts.nvidia_gpus == 1);
@@ -137,7 +138,7 @@ TEST_CASE("control groups of version 2: the tightest of those around the process
       .File(groups + "/job.slice/step.scope/pids.current", "20");
   MemoryFacts memory;
   ReadMemory(tree.files(), memory);
-  // Half of the limit is the processes' own.
+  // The processes themselves use half of the limit.
   CHECK(memory.room.bytes == 10000000);
   CHECK(memory.room.is_of_a_group);
   LimitFacts limits;
@@ -286,7 +287,7 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   facts.addresses = {loopback};
   const auto listener = tcp::Listen({.ip = loopback.ip, .port = 0}, 4, /*dual_stack=*/false, {});
   REQUIRE(listener);
-  // Bound, so that nobody else gets it, but not listening.
+  // Bound, so that no other process gets the port, but not listening.
   const auto taken = ToRaw({.ip = loopback.ip, .port = 0});
   const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(bind(bound.get(), taken.get(), taken.bytes) == 0);
@@ -300,7 +301,7 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   CHECK(facts.peers[0].attempts[0].outcome == Attempt::Outcome::kReached);
   REQUIRE(facts.peers[1].attempts.size() == 1);
   CHECK(facts.peers[1].attempts[0].outcome == Attempt::Outcome::kRefused);
-  CHECK(facts.peers[2].attempts.empty());  // the other family
+  CHECK(facts.peers[2].attempts.empty());  // an address of the other family
   CHECK(!facts.congestion_control.empty());
 }
 

@@ -1,4 +1,4 @@
-// What rondo doctor makes of RDMA ports, device files, the memory lock, and GPUs.
+// What rondo doctor reports about RDMA ports, device files, the limit of locked memory, and GPUs.
 #include <doctest/doctest.h>
 
 #include <cerrno>

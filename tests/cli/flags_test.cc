@@ -1,4 +1,4 @@
-// Values behind flags, as people write them. What the tool says of wrong ones as a process is tested by `run`.
+// Values of flags, as people write them. tests/cli/run tests the messages of the whole program for wrong values.
 #include "tools/common/flags.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ TEST_CASE("Seconds are more than none, to the nanosecond, and at most a million"
   CHECK(ParseSeconds("1.5") == std::chrono::milliseconds(1500));
   CHECK(ParseSeconds("1e-9") == std::chrono::nanoseconds(1));
   CHECK(ParseSeconds("1000000") == std::chrono::seconds(1'000'000));
-  // Less than a nanosecond is none on our clock: a deadline that has passed before anything began.
+  // Less than a nanosecond is zero on our clock: the deadline would pass before anything began.
   for (const char* wrong : {"0", "-1", "1e-10", "1e-300", "nan", "inf", "1000001", "", "1s", " 1"}) {
     CAPTURE(wrong);
     REQUIRE(!ParseSeconds(wrong));

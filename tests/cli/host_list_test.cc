@@ -1,5 +1,5 @@
-// The hosts of `rondo run --hosts` as people write them, and who gets which ranks. What comes of it on real hosts is
-// tested by tests/launchers/ssh.
+// The hosts of `rondo run --hosts` as people write them, and which ranks each host gets. tests/launchers/ssh tests the
+// result on several hosts.
 #include "tools/run/host_list.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 namespace rondo {
 namespace host_list_test {
 
-// "a 0 2, b 2 1": host, first rank, ranks; "*" before this host.
+// Returns for example "a 0 2, b 2 1": host, first rank, number of ranks; "*" precedes this host.
 std::string Places(const std::string& hosts, int ranks) {
   const auto parsed = ParseHosts(hosts);
   REQUIRE(parsed);
@@ -53,7 +53,7 @@ TEST_CASE("What is no host is named, and what is wanted") {
            {"@a", "has a wrong user"},
            {"a b", "has a wrong host"},
            {"a;reboot", "has a wrong host"},
-           // ssh would take them for options.
+           // ssh would read these as options.
            {"-oProxyCommand=x", "has a wrong host"},
            {"-l@a", "has a wrong user"},
        }) {

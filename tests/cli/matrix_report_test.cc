@@ -1,4 +1,4 @@
-// What `rondo perf send_recv --matrix` says about the pairs it has measured: tables, JSON, CSV, page, baseline.
+// What `rondo perf send_recv --matrix` reports about the measured pairs: tables, JSON, CSV, page, baseline.
 #include "tools/perf/matrix_report.h"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ Matrix Of(std::vector<PairRow> pairs, MatrixOptions options = {}) {
   return matrix;
 }
 
-// The line of that rank in the table which `title` begins.
+// The line of rank `name` in the table that begins with `title`.
 std::string RowOf(const std::string& text, const std::string& title, const std::string& name) {
   const std::size_t table = text.find(title);
   const std::size_t row = text.find(name, table);
@@ -134,7 +134,7 @@ TEST_CASE("each rank is named by the addresses of the ports that its paths use")
   Matrix matrix = Of({Pair(0, 1, 10, 10), Pair(0, 2, 10, 10), Pair(1, 2, 10, 10)});
   matrix.paths[0].low = RdmaEnd("10.1.0.1", 3);
   matrix.paths[0].high = RdmaEnd("10.1.0.2", 3);
-  matrix.paths[1].low = RdmaEnd("10.2.0.1", 4);  // by another port
+  matrix.paths[1].low = RdmaEnd("10.2.0.1", 4);  // uses another port
   matrix.paths[1].high = {.device = "mlx5_0", .port = 1, .gid = "InfiniBand fe80::1"};
   matrix.paths[2].low = RdmaEnd("10.1.0.2", 3);
   NameByPorts(matrix);
@@ -143,7 +143,7 @@ TEST_CASE("each rank is named by the addresses of the ports that its paths use")
   CHECK(matrix.NameOf(2) == "rank 2 (h2 mlx5_0:1)");
 
   Matrix through_memory = Of({Pair(0, 1, 10, 10)});
-  through_memory.paths[0].low.address = "127.0.0.1";  // of no port
+  through_memory.paths[0].low.address = "127.0.0.1";  // no RDMA port has this address
   NameByPorts(through_memory);
   CHECK(through_memory.NameOf(0) == "rank 0 (h0 10.0.0.1)");
 }

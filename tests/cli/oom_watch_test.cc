@@ -1,4 +1,4 @@
-// Ranks that the kernel killed for memory, told by control groups of both versions.
+// Ranks that the kernel killed because memory ran out, as control groups of both versions report it.
 #include "tools/run/oom_watch.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ const std::string kGroup1 = "/sys/fs/cgroup/memory/job", kGroup2 = "/sys/fs/cgro
 constexpr ExitStatus kKilled{0, SIGKILL};
 constexpr pid_t kPid = 7, kOther = 8;
 
-// A machine with two ranks in one group of version 1.
+// A machine with two ranks in one control group of version 1.
 class Version1 : public FileTree {
  public:
   Version1() {
@@ -94,7 +94,7 @@ TEST_CASE("A rank that went into a group of its own is judged by that group") {
   machine.File(kGroup1 + "/own/memory.max_usage_in_bytes", "1048576");
   machine.File(kGroup1 + "/own/memory.oom_control", "oom_kill 0");
   watch.Look(0, kPid);
-  machine.File("/proc/7/cgroup", "4:memory:/");  // as of a process that has ended
+  machine.File("/proc/7/cgroup", "4:memory:/");  // the contents for a process that has ended
   watch.Look(0, kPid);
   machine.File(kGroup1 + "/own/memory.oom_control", "oom_kill 1");
   CHECK(watch.Explain(0, kKilled).find("limit 1 MiB of cgroup " + kGroup1 + "/own") != std::string::npos);

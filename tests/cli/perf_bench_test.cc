@@ -1,5 +1,5 @@
-// PerfBench on real communicators, ranks as threads: right results count as right, and wrong ones are found. The wrong
-// ones come from a rank that does not do what the others expect of it.
+// PerfBench on real communicators, with ranks as threads: correct results pass, and wrong ones are found. Wrong results
+// come from a rank that does not do what the other ranks expect.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -26,7 +26,7 @@ const SteadyClock kClock;
 
 void Failed(const std::string& why) { FAIL_CHECK(why); }
 
-// Runs `body` on every rank of a world of threads, which then closes.
+// Runs `body` on every rank of a world of threads, then closes the communicators.
 void OnRanks(int world_size, const std::function<void(Communicator&)>& body) {
   OnRanks(InprocNetwork(world_size), [&](Communicator& communicator) {
     body(communicator);
@@ -135,7 +135,7 @@ TEST_CASE("on one host a collective with a root lasts from the root's start to t
   PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
   options.in_place = false;
   OnRanks(2, [&](Communicator& communicator) {
-    ManualClock clock;  // stands still, and rank 1's stands later
+    ManualClock clock;  // does not advance; rank 1's clock is ahead
     if (communicator.rank() == 1) clock.Advance(std::chrono::seconds(4));
     PerfBench bench(communicator, clock, [](const std::string&) {});
     const PerfCase from_early{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 0, .count = 10};
@@ -153,7 +153,7 @@ TEST_CASE("on one host a collective with a root lasts from the root's start to t
   });
 }
 
-// Every look at it takes a microsecond.
+// The clock advances by a microsecond at every call.
 class TickingClock final : public Clock {
  public:
   TimePoint Now() const override { return TimePoint(std::chrono::microseconds(++ticks_)); }
@@ -183,7 +183,7 @@ TEST_CASE("a measurement for which a time was given goes on until that is over, 
     });
     return std::pair(iterations, seconds);
   };
-  const auto [iterations, seconds] = measured(std::chrono::milliseconds(50));  // two looks at the clock an iteration
+  const auto [iterations, seconds] = measured(std::chrono::milliseconds(50));  // each iteration reads the clock twice
   CHECK(iterations > 20'000);
   CHECK(seconds >= 0.05);
   CHECK(seconds < 0.06);
@@ -208,7 +208,7 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
   const PerfCase which{.type = DataType::kInt32, .count = 1000};
   std::vector<std::string> complaints;
   OnRanks(2, [&](Communicator& communicator) {
-    if (communicator.rank() == 1) {  // makes the calls that a measurement makes, with zeros
+    if (communicator.rank() == 1) {  // makes the same calls as a measurement, with zeros as data
       std::vector<std::int32_t> zeros(1000), result(1000);
       for (int call = 0; call < 1 + 2; ++call) {
         CHECK(communicator.AllReduce(zeros.data(), result.data(), 1000, DataType::kInt32, ReduceOp::kSum).has_value());
@@ -225,7 +225,7 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
     CHECK(bench.Prepare(options, {which}).has_value());
     const auto row = bench.Measure(which, false);
     if (!row) return Failed(row.error().ToString());
-    CHECK(row->wrong.value_or(0) > 1900);  // after the first and after the timed operations
+    CHECK(row->wrong.value_or(0) > 1900);  // counted after the first and after the timed operations
   });
   REQUIRE(complaints.size() == 2);
   CHECK(complaints.front().find("all_reduce int32 sum, 1000 elements, out of place, after the first operation") == 0);

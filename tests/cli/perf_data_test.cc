@@ -1,6 +1,6 @@
-// The data of `rondo perf` promises that a result has one right bit pattern, whatever the order and grouping of the
-// reduction. Here that is tried: reductions in random orders and groupings, rounded to the type after every step,
-// written in the plainest way and without the code that made the expectation.
+// The data of `rondo perf` guarantees that a result has exactly one correct bit pattern, for any order and grouping of
+// the reduction. This test tries it with reductions in random orders and groupings, rounded to the type after every
+// step. They are written in the simplest way, and share no code with the computation of the expected result.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -24,7 +24,7 @@ T As(Bytes element) {
   return value;
 }
 
-// A 16-bit float as a number that rounds after every operation.
+// A 16-bit float that rounds after every operation.
 template <float (*From)(std::uint16_t), std::uint16_t (*To)(float)>
 struct Half {
   std::uint16_t bits = 0;
@@ -112,13 +112,13 @@ void ExpectOneResult(DataType type, ReduceOp op, int world_size, std::uint64_t e
     const T result = ReduceSomehow<T>(ranks, op, i, random);
     const Bytes expected = ranks[i % ranks.size()].output.At(i);
     const auto given = std::as_bytes(std::span(&result, 1));
-    if (!std::equal(given.begin(), given.end(), expected.begin())) {  // bits, not values
+    if (!std::equal(given.begin(), given.end(), expected.begin())) {  // compares bits, not values
       FAIL(fmt::format("{} {} among {} ranks, element {}: {} but expected {}", Name(type), Name(op), world_size, i,
                        FormatElement(type, given), FormatElement(type, expected)));
     }
     results.insert(ToText(expected));
   }
-  if (world_size <= 8) CHECK(results.size() > 1);  // among very many ranks a conjunction is 0 everywhere
+  if (world_size <= 8) CHECK(results.size() > 1);  // with very many ranks a conjunction is 0 everywhere
 }
 
 void ExpectOneResult(DataType type, ReduceOp op, int world_size, std::uint64_t elements) {

@@ -1,4 +1,4 @@
-// A baseline: what `rondo perf --json` wrote earlier is compared, anything else is refused.
+// A baseline: earlier output of `rondo perf --json` is compared with new results, any other file is refused.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -18,7 +18,7 @@ PerfRow Row(double median_us) {
   return row;
 }
 
-// What ToJson writes of one row of 10 us, with a part exchanged.
+// The output of ToJson for one row of 10 us, in which `by` replaces `part`.
 std::string Baseline(const std::string& part = "", const std::string& by = "") {
   std::string text = ToJson({Row(10)}, {.name = "a", .cpu = "some", .kernel = "Linux", .cores = 2});
   const std::size_t at = text.find(part);
@@ -45,7 +45,7 @@ TEST_CASE("Numbers that are none of ours are refused by their field, or are no r
     CHECK(report.error().code() == ErrorCode::kInvalidArgument);
     return report.error().message().find("ranks must be a whole number") != std::string::npos;
   };
-  CHECK(refused("4.5"));  // would be 4 if it were cut
+  CHECK(refused("4.5"));  // would be read as 4 if the fraction were cut off
   CHECK(refused("1e300"));
   CHECK(refused("\"4\""));
   CHECK(CompareWithBaseline({Row(10)}, Baseline("\"ranks\": 4", "\"ranks\": 4294967300"), 0.1)->compared == 0);

@@ -1,4 +1,4 @@
-// What ranks write together, as it reaches our stdout and stderr.
+// Output that several ranks write at the same time, as it reaches the stdout and stderr of `rondo run`.
 #include "tools/run/tagged_output.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 namespace rondo {
 namespace tagged_output_test {
 
-// What has come out, and a clock that a test moves.
+// The printed output, and a clock that a test advances.
 class Screen {
  public:
   explicit Screen(OutputPlaces places = {}, bool tags = true)
@@ -23,7 +23,7 @@ class Screen {
     return *this;
   }
   Screen& End(Rank rank, int stream = 1) { return Write(rank, {}, stream); }
-  // A while later.
+  // Advances the clock by the time for which incomplete lines are held.
   Screen& Later() {
     clock_.Advance(TaggedOutput::kHoldLine);
     output_.ShowHeldLines();

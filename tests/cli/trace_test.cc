@@ -1,4 +1,4 @@
-// What `rondo trace` makes of dumps: reading them, laying hosts' clocks side by side, and what it says of a job.
+// What `rondo trace` does with dumps: it reads them, aligns the clocks of hosts, and reports what is wrong with a job.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// ---- dumps as they are written ----
+// ---- the format of dumps ----
 
 std::string Written(std::vector<Record> records) {
   DumpedGroup group;
@@ -145,7 +145,7 @@ TEST_CASE("a file that is not there is named, and so is a folder without dumps")
   CHECK(empty.error().message() == "/proc/self: there is no rondo-*.json in this folder");
 }
 
-// ---- traces by hand: times in milliseconds ----
+// ---- hand-written traces: times in milliseconds ----
 
 TracedOperation Barrier(std::uint64_t number, int started, int ended) {
   TracedOperation operation;
@@ -174,7 +174,7 @@ TracedOperation Coarse(std::uint64_t number, int at) {
 
 struct World {
   std::vector<Rank> ranks;
-  std::map<Rank, std::string> hosts;  // of those that are not on host "a"
+  std::map<Rank, std::string> hosts;  // hosts of the ranks that are not on host "a"
   std::vector<Dump> dumps;
 
   explicit World(int size) {
@@ -214,7 +214,7 @@ struct World {
 TEST_CASE("ranks of one host stand on its monotonic clock, whatever its wall clock did between their dumps") {
   World world(2);
   world.Add(0, {Barrier(1, 100, 200)}).clock_offset = milliseconds(1000);
-  // The wall clock was set forward by a minute before the second dump, and so its times are a minute ahead.
+  // The wall clock was set forward by a minute before the second dump, so that dump's times are a minute ahead.
   world.Add(1, {Barrier(1, 60'150, 60'200)}).clock_offset = milliseconds(61'000);
   const Trace trace = world.Merge();
   CHECK(trace.groups[0].dumped.at(1).collectives[0].started == Duration(milliseconds(150)));
@@ -352,7 +352,7 @@ TEST_CASE("a rank that comes last again and again is the straggler, with how lat
   std::vector<TracedOperation> early, late;
   for (int i = 1; i <= 10; ++i) {
     early.push_back(Barrier(static_cast<std::uint64_t>(i), 100 * i, 100 * i + 50));
-    const int by = i == 10 ? 0 : 40;  // once it is not late
+    const int by = i == 10 ? 0 : 40;  // not late once
     late.push_back(Barrier(static_cast<std::uint64_t>(i), 100 * i + by, 100 * i + 50));
   }
   world.Add(0, early);
@@ -364,13 +364,14 @@ TEST_CASE("a rank that comes last again and again is the straggler, with how lat
   CHECK(findings.Straggler()->rank == 1);
   CHECK(findings.Straggler()->median == milliseconds(40));
   CHECK(findings.Straggler()->last == 9);
-  CHECK(findings.IsHealthy());  // slow is not broken
+  CHECK(findings.IsHealthy());  // slow ranks are no failure
   CHECK(Has(TraceText(world.Merge(), {findings}), "straggler: rank 1 came last in 90% of them, 40.00 ms"));
 }
 
 TEST_CASE("of what ran at once the time of arrival is when those who waited could leave") {
   World world(2);
-  // Rank 1 came last, so it ran at once: its coarse clock says 192 ms, but rank 0 could not leave before 200 ms.
+  // Rank 1 arrived last, so its barrier ended at once. Its coarse clock reports 192 ms, but rank 0 could not finish
+  // before 200 ms.
   world.Add(0, {Barrier(1, 100, 200)});
   world.Add(1, {Coarse(1, 192)});
   const GroupFindings findings = world.Findings();

@@ -1,4 +1,4 @@
-// When a choice counts as missed, and what a profile keeps of rounds.
+// When a choice of algorithm counts as missed, and what a profile keeps of several rounds.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace rondo {
 namespace tune_sweep_test {
 
-// Five rounds in which the tree takes 100 us, the chosen ring as told.
+// Five rounds in which the tree takes 100 us, and the chosen ring takes the given times.
 SweepRow Row(std::vector<double> first_us, std::vector<double> last_us) {
   SweepRow row;
   row.chosen = Algorithm::kRing;
@@ -75,7 +75,7 @@ TEST_CASE("rounds add up, and a profile keeps their medians") {
     CHECK(rows[0][i].chosen_first_us.size() == 3);
     CHECK(rows[0][i].chosen_last_us.size() == 3);
     CHECK(rows[0][i].Best().us.size() == 3);
-    CHECK(rows[0][i].Best().us == rows[1][i].Best().us);  // all ranks know the same
+    CHECK(rows[0][i].Best().us == rows[1][i].Best().us);  // all ranks have the same results
   }
   const std::vector<MeasuredWorld> measured = ToMeasured(rows[0], place);
   REQUIRE(measured.size() == 2);

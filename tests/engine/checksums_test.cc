@@ -1,5 +1,5 @@
-// Frames with checksums: the results are those without, and whatever bit flips on its way, no rank takes a wrong number
-// for a result. Frames are short, so that transfers take many.
+// Frames with checksums: results are the same as without checksums, and no rank accepts a wrong number, whichever bit
+// flips in transit. Frames are short, so that transfers need many of them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ WorldOptions Checked(const Mode& mode, int ranks) {
           .checksums = true};
 }
 
-// ---- nothing goes wrong ----
+// ---- without damage ----
 
 TEST_CASE("with checksums every algorithm gives every rank the result in every awkward mode") {
   Sample sample(5);
@@ -104,10 +104,10 @@ TEST_CASE("a payload is bounded however long frames may be without checksums") {
     world.Expect({.algorithm = algorithm, .count = 1'000'003});
 }
 
-// ---- something does ----
+// ---- with damage ----
 
-// One of each way in which bytes are received: as they are, to be reduced (in and out of place), several small
-// transfers at once, headers alone; handed on by who received them in the first three.
+// One case for each way in which bytes are received: unchanged, reduced (in and out of place), several small transfers
+// in one write, and headers alone. In the first three the receiver forwards the bytes.
 std::vector<Case> ReceivePaths() {
   return {{.algorithm = Algorithm::kRing, .count = 70},
           {.algorithm = Algorithm::kRing, .count = 70, .in_place = false, .op = ReduceOp::kAvg},
@@ -120,7 +120,7 @@ std::vector<Case> ReceivePaths() {
           {.collective = Collective::kBarrier, .algorithm = Algorithm::kDissemination}};
 }
 
-// The bytes that go from one rank to another in that case; 0: none.
+// The number of bytes that one rank sends to another in that case; 0: none.
 std::uint64_t StreamLength(WorldOptions options, const Case& c, Rank from, Rank to) {
   FlippedBit never{.from = from, .to = to, .offset = UINT64_MAX};
   options.flipped = &never;
@@ -132,7 +132,7 @@ struct Pair {
   Rank from, to;
 };
 
-// With one bit flipped: what the ranks make of it.
+// The outcome on each rank if one bit is flipped.
 std::vector<EngineWorld::Outcome> Flip(WorldOptions options, const Case& c, Pair pair, std::uint64_t offset,
                                        unsigned bit_of_byte) {
   FlippedBit bit{.from = pair.from, .to = pair.to, .offset = offset};
@@ -155,7 +155,8 @@ void ExpectFound(const std::vector<EngineWorld::Outcome>& outcomes, Pair pair) {
       CHECK(outcome.error->code() == ErrorCode::kCorrupt);
       CHECK(outcome.error->culprit() == pair.from);
     } else {
-      // It needs nothing of what was damaged and has the right result, or waits for who found the damage.
+      // This rank does not need the damaged bytes and has the correct result, or it waits for the rank that found the
+      // damage.
       CHECK_FALSE(outcome.error);
       CHECK((!outcome.complete || outcome.right));
     }
@@ -182,8 +183,8 @@ TEST_CASE("wherever in a stream one bit flips, its receiver finds it and nobody 
   CHECK(flips > 5000 / Every(5));
 }
 
-// Every field of a header, the ends of a payload, the zeros and the checksum behind it, in the first frames and in the
-// last one.
+// Positions of every field of a header, the ends of a payload, its padding, and its checksum, in the first frames and
+// in the last one.
 std::vector<std::uint64_t> Positions(std::uint64_t length) {
   std::vector<std::uint64_t> found;
   for (const std::uint64_t at : {0, 2, 3, 4, 8, 16, 24, 28, 32, 40, 48, 52, 53, 54, 55, 56, 63, 64, 65, 83, 84, 127})
@@ -232,7 +233,7 @@ TEST_CASE("without checksums the same flips give wrong results that nobody notic
       int wrong = 0;
       for (const Pair pair : {Pair{0, 1}, Pair{1, 0}, Pair{2, 0}}) {
         if (StreamLength(options, c, pair.from, pair.to) == 0) continue;
-        // In the first byte of the first payload; a bit that an average does not round away.
+        // The flipped bit is in the first byte of the first payload. An average must not round it away.
         for (const EngineWorld::Outcome& outcome : Flip(options, c, pair, kFrameHeaderBytes, 6)) {
           CHECK_FALSE(outcome.error);
           wrong += outcome.complete && !outcome.right;
@@ -247,7 +248,7 @@ TEST_CASE("the error names peer, lane, frame, place and both checksums") {
   const WorldOptions options = Checked({"plain", {}}, 2);
   const Case c{.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 100};
   const auto text = [&](std::uint64_t offset) { return Flip(options, c, {0, 1}, offset, 0)[1].error->ToString(); };
-  // The second frame, of 128 bytes, begins at 256.
+  // The second frame, of 128 bytes, begins at offset 256.
   const std::string header = text(256 + 24);
   CHECK(header.find("corrupt: a frame from rank 0 arrived damaged on lane 0, at stream offset 256, in its header") ==
         0);
@@ -261,7 +262,7 @@ TEST_CASE("ranks that disagree are told so, not that bytes are damaged") {
   EngineWorld world(Checked({"plain", {}}, 4));
   std::vector<std::byte> memory(4096);
   const auto at = [&](Rank r) { return memory.data() + 1024 * r; };
-  // Rank 1's broadcast goes to ranks that expect nothing from it in their all-reduce.
+  // Rank 1's broadcast sends to ranks that expect nothing from rank 1 in their all-reduce.
   world.NextSequence();
   for (const Rank r : {0, 2, 3}) world.StartOne(r, {.algorithm = Algorithm::kTree, .count = 4}, at(r), at(r));
   world.StartOne(1, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 4, .root = 1}, at(1),

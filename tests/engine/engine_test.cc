@@ -1,5 +1,5 @@
-// The engine over lanes and movers that use every freedom their contracts leave. Every case checks every element, guard
-// bytes and that inputs stay as they were; frames are short, so that transfers take many.
+// The engine over lanes and movers that make use of every freedom in their contracts. Every case checks every element,
+// guard bytes, and that inputs are unchanged. Frames are short, so that transfers need many of them.
 #include "collectives/engine/engine.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@
 namespace rondo {
 namespace engine_test {
 
-// Every algorithm in and out of place; roots take turns.
+// Runs every algorithm in and out of place; each rank is root in turn.
 void RunEveryAlgorithm(const Mode& mode, int ranks, const std::vector<std::uint64_t>& counts, std::uint64_t seed) {
   EngineWorld world(
       {.ranks = ranks, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256, .seed = seed});
@@ -94,7 +94,7 @@ TEST_CASE("blocks of different lengths, some of them empty, find their places") 
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
         const std::uint32_t blocks = BlocksOf(entry.collective, ranks);
         if (entry.traits.needs_equal_counts || OutputBlocks({.collective = entry.collective}, 0).count == 0) continue;
-        if (BlocksOf(entry.collective, 2) == 1) continue;  // one block has one length
+        if (BlocksOf(entry.collective, 2) == 1) continue;  // a single block has only one length
         for (const bool in_place : {true, false}) {
           if (in_place && !HasInPlace(entry.collective)) continue;
           Case c{.collective = entry.collective,
@@ -111,11 +111,11 @@ TEST_CASE("blocks of different lengths, some of them empty, find their places") 
 }
 
 TEST_CASE("windows are really used where they are granted") {
-  // Rings much smaller than the vector, so that the sender has to come back after the window was granted.
+  // Rings are much smaller than the vector, so the sender must continue after the window was granted.
   EngineWorld world({.ranks = 3, .network = {.ring_bytes = 4096, .push = true}, .frame_bytes = 4096});
   world.Expect({.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = 10'000});
   CHECK(world.network().counters().pushed_bytes >= 10'000 * 4);
-  // What no window covers is lent there: headers, and what is reduced on arrival.
+  // Bytes that no window covers are sent without a copy: headers, and elements that are reduced on arrival.
   EngineWorld lending({.ranks = 3, .network = {.reluctant = true, .push = true}, .frame_bytes = 4096});
   lending.Expect({.algorithm = Algorithm::kRing, .count = 10'000});
   CHECK(lending.network().counters().lent_bytes >= 10'000 * 4);
@@ -130,7 +130,7 @@ TEST_CASE("a large vector crosses many frames, turns and rings") {
 }
 
 TEST_CASE("a small transfer waits until all of it may go; a large one streams as its bytes come") {
-  // Rank 0 hands the gathered vector down; its own block is there from the start, rank 1's soon, rank 2's never.
+  // Rank 0 forwards the gathered vector. Its own block is there from the start, rank 1's arrives soon, rank 2's never.
   for (const bool large : {false, true}) {
     CAPTURE(large);
     const std::uint64_t count = large ? 10'000 : 10;
@@ -158,7 +158,7 @@ TEST_CASE("small transfers to one peer go in one call: a signal with its block, 
     int ranks;
     std::uint64_t calls_of_a_rank;
   };
-  // Pairwise sends a block and a signal in a round, Bruck's half of the blocks.
+  // Each round of pairwise sends a block and a signal; each round of Bruck sends half of the blocks.
   for (const Sending& sending : {Sending{Algorithm::kPairwise, 4, 3}, Sending{Algorithm::kBruck, 8, 3}}) {
     CAPTURE(Name(sending.algorithm));
     EngineWorld world({.ranks = sending.ranks});
@@ -171,7 +171,7 @@ TEST_CASE(
     "transfers that go together arrive whole, however their frames are cut and however late their headers are free") {
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
-    // Up to eight blocks a round.
+    // Each round sends up to eight blocks.
     EngineWorld world({.ranks = 16, .network = mode.network, .late_mover = mode.late_mover, .frame_bytes = 256});
     for (const Algorithm algorithm : {Algorithm::kBruck, Algorithm::kPairwise})
       for (const std::uint64_t count : {0, 1, 40})
@@ -180,7 +180,7 @@ TEST_CASE(
 }
 
 TEST_CASE("of transfers that go together one may hold back the others, and then their peer is not waited for") {
-  // In its second round rank 0 sends two blocks to rank 2: its own, and one that rank 3 has yet to bring.
+  // In its second round rank 0 sends two blocks to rank 2: its own, and one that has not yet arrived from rank 3.
   EngineWorld world({.ranks = 4});
   std::vector<std::byte> input(4 * 4 * 5), output(input.size());
   world.NextSequence();
@@ -195,7 +195,7 @@ TEST_CASE("of transfers that go together one may hold back the others, and then 
   for (const BlockedStep& blocked : waiting) CHECK_FALSE(blocked.sending);
 }
 
-// The algorithms that run in slices, and the least count of int32 that does, with frames of 64 bytes.
+// The algorithms that run in slices, each with the smallest count of int32 that is sliced, with frames of 64 bytes.
 std::vector<std::pair<Algorithm, std::uint64_t>> InSlices(int ranks) {
   std::vector<std::pair<Algorithm, std::uint64_t>> found;
   for (const AlgorithmEntry& entry : AllAlgorithms())
@@ -217,7 +217,7 @@ TEST_CASE("a vector in slices is summed like any other, in every awkward mode") 
                          .slices = true});
       for (const auto& [algorithm, least] : InSlices(ranks)) {
         for (const bool in_place : {true, false}) {
-          // Whole; slices of one length; a last slice of one element; one of all but one.
+          // No slices; slices of equal length; a last slice of one element; a last slice that lacks one element.
           for (const std::uint64_t count : {least - 1, least, least + 1, 2 * least - 1})
             world.Expect({.algorithm = algorithm, .count = count, .in_place = in_place});
           world.Expect({.algorithm = algorithm, .count = least, .in_place = in_place, .op = ReduceOp::kAvg});
@@ -244,7 +244,7 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
       world.StartOne(r, {.algorithm = Algorithm::kTwoShot, .count = kCount}, own, own);
     }
     std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> before;  // bytes done, by rank and step
-    std::set<std::pair<Rank, Rank>> through;                         // who waits no longer, for whom
+    std::set<std::pair<Rank, Rank>> through;  // (rank, peer): the rank no longer waits for the peer
     world.RunToEnd([&](Rank r) {
       for (const BlockedStep& blocked : world.engine(r).Waiting()) {
         CHECK(blocked.bytes_due == 4 * kCount / 3);
@@ -254,7 +254,7 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
         last = blocked.bytes_done;
       }
       CHECK(!world.engine(r).FindMismatchedPeer());
-      for (Rank peer = 0; peer < 3; ++peer) {  // whom nothing is due from any more, nothing is due from later
+      for (Rank peer = 0; peer < 3; ++peer) {  // a rank that has stopped waiting for a peer never waits for it again
         const bool waits = peer != r && world.engine(r).WaitsFor(peer);
         CHECK(!(waits && through.contains({r, peer})));
         if (!waits) through.insert({r, peer});
@@ -263,7 +263,7 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
   }
 }
 
-// What the first rank that finds something wrong says.
+// The error of the first rank that detects a problem.
 std::optional<Error> FirstError(EngineWorld& world, int ranks) {
   for (int i = 0; i < 100; ++i)
     for (Rank r = 0; r < ranks; ++r)
@@ -302,7 +302,7 @@ TEST_CASE("a transfer of another length than expected is a mismatch that names b
   EngineWorld world({.ranks = 2, .frame_bytes = 128});
   std::vector<std::byte> memory(8192);
   world.NextSequence();
-  // Rank 0 thinks that its block has 100 elements and rank 1's 50; rank 1 has it the other way round.
+  // Rank 0's counts are 100 for its own block and 50 for rank 1's; rank 1's counts are the reverse.
   const std::vector<std::uint64_t> mine{0, 100, 150}, theirs{0, 50, 150};
   const Case c{.collective = Collective::kAllGather,
                .algorithm = Algorithm::kDirect,
@@ -320,7 +320,7 @@ TEST_CASE("a transfer of another length than expected is a mismatch that names b
 
 TEST_CASE("a peer that sends where nothing is expected is found by the slow path") {
   // Rank 1 broadcasts from itself in a tree of 4: it sends to ranks 2 and 3. Rank 3 is in an all-reduce whose first
-  // partner is rank 2, so nothing in its schedule reads from rank 1 before that.
+  // partner is rank 2, so its schedule does not read from rank 1 before that.
   EngineWorld world({.ranks = 4});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
@@ -340,7 +340,7 @@ TEST_CASE("a peer that sends where nothing is expected is found by the slow path
   CHECK(error->message().find("broadcast int32 x 4 from rank 1") != std::string::npos);
 }
 
-// One rank's engine in a network where nobody else is.
+// One rank's engine in a network without other ranks.
 struct LoneEngine : private PeerObserver {
   LoneEngine(Rank rank, int ranks, std::uint64_t max_scratch_bytes, bool slices = false) : network(ranks) {
     EndpointConfig config;
@@ -381,7 +381,7 @@ TEST_CASE("an algorithm that needs more scratch than allowed is refused with bot
 }
 
 TEST_CASE("scratch is only as large as what a rank keeps there") {
-  // In a tree of four, rank 2 gathers its own block and rank 3's on the way to the root: two of four blocks.
+  // In a tree of four, rank 2 gathers its own block and rank 3's before it sends them to the root: two of four blocks.
   const ScheduleKey key{.collective = Collective::kGather, .algorithm = Algorithm::kTree, .world_size = 4};
   const OperationDescriptor operation{
       .count = 50, .collective = key.collective, .type = DataType::kUint8, .algorithm = key.algorithm};
@@ -394,7 +394,7 @@ TEST_CASE("scratch is only as large as what a rank keeps there") {
 }
 
 TEST_CASE("in slices, scratch is that of one slice") {
-  // Two shots of four: an owner keeps what it has folded of its chunk while the next contribution comes.
+  // Two-shot with four ranks: the owner of a chunk keeps its partial result while the next contribution arrives.
   const ScheduleKey key{.algorithm = Algorithm::kTwoShot, .world_size = 4, .in_place = true};
   const OperationDescriptor operation{
       .count = kLeastSlices * 4 * kLineBytes, .type = DataType::kUint8, .algorithm = key.algorithm};

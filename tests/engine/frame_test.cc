@@ -1,4 +1,4 @@
-// The wire format of lanes, byte for byte: what docs/WIRE.md says is what Encode writes.
+// The wire format of lanes, byte by byte: Encode writes what docs/WIRE.md specifies.
 #include "collectives/engine/frame.h"
 
 #include <doctest/doctest.h>

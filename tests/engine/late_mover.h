@@ -1,5 +1,5 @@
-// A mover that is awkward on purpose: it keeps what was submitted, works it off late, in pieces of random length and
-// across streams in random order. Whoever takes "submitted" for "done" reads stale bytes or overwrites needed ones.
+// A mover that delays its work on purpose: it does submitted work late, in pieces of random length and in random order
+// across streams. Code that takes "submitted" for "done" reads stale bytes or overwrites needed ones.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Lanes and movers that use every freedom their contracts leave.
+// Lanes and movers that make use of every freedom in their contracts.
 #pragma once
 
 #include <vector>

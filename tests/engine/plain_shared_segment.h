@@ -1,4 +1,4 @@
-// A shared segment in the memory of one process, ready from the start; no rank ever sleeps on it.
+// A shared segment in the memory of one process. It is ready from the start, and no rank ever sleeps on it.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class PlainSharedSegment final : public SharedSegment {
   }
   void WakeWaiters() override {}
 
-  // Which questions about others' memory get a good answer; without it none. There is one process, where all addresses
-  // hold.
+  // The functions about other ranks' memory that a test can make succeed; without AnswerQuestions none succeeds. All
+  // ranks are in one process, so every address is valid for all of them.
   enum class Question : std::uint8_t { kLocate, kShow, kFind, kCanRead, kCanBeRead, kRead };
   static bool IsAboutReading(Question question) {
     return question == Question::kCanRead || question == Question::kCanBeRead || question == Question::kRead;
@@ -49,7 +49,7 @@ class PlainSharedSegment final : public SharedSegment {
     std::memcpy(into.data(), reinterpret_cast<const std::byte*>(address), into.size());
     return {};
   }
-  // With which a bad answer to kRead fails.
+  // The error code of a Read that fails.
   void FailReadsWith(ErrorCode code) { failure_code_ = code; }
 
  private:

@@ -1,4 +1,5 @@
-// Operations cut into shares, one for each rail: the same results, on lanes that use every freedom of their contract.
+// Operations that are split into one share for each rail: the results are the same, on lanes that make use of every
+// freedom in their contract.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 namespace rondo {
 namespace rails_test {
 
-// Every int32 on its own may make a share.
+// A share may be as small as one int32.
 RailOptions Rails(std::uint32_t rails) { return {.rails = rails, .least_bytes = 1}; }
 
 const Plan& PlanOf(PlanCache& plans, const AlgorithmEntry& entry, int ranks, Rank root = 0, bool in_place = false) {
@@ -75,7 +76,7 @@ TEST_CASE("every collective by every algorithm gives the same on two and on five
         for (const AlgorithmEntry& entry : AllAlgorithms()) {
           for (const bool in_place : {true, false}) {
             if (in_place && !HasInPlace(entry.collective)) continue;
-            // Fewer elements than rails; as many; shares of different lengths.
+            // Fewer elements than rails; as many as rails; shares of different lengths.
             for (const std::uint64_t count : {0, 1, 5, 64, 257}) {
               root = HasRoot(entry.collective) ? (root + 1) % ranks : 0;
               world.Expect({.collective = entry.collective,
@@ -132,13 +133,13 @@ TEST_CASE("how many rails an operation takes depends on its bytes alone, and all
   CHECK(all_reduce(512) == 2);
   CHECK(all_reduce(1023) == 3);
   CHECK(all_reduce(1'000'000) == 4);
-  // Of a block per rank all blocks count.
+  // For collectives with a block per rank, the sum of all blocks counts.
   const OperationDescriptor blocks{.count = 128, .collective = Collective::kAllGather, .type = DataType::kFloat32};
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), blocks) == 2);
   OperationDescriptor large = blocks;
   large.count = 1'000'000;
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), large) == 4);
-  CHECK(RailsOf(rails, PlanOf(plans, bruck, 4), large) == 1);  // its transfers span blocks
+  CHECK(RailsOf(rails, PlanOf(plans, bruck, 4), large) == 1);  // its transfers span several blocks
   large.varying = true;
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), large) == 1);
 }
@@ -149,7 +150,7 @@ TEST_CASE("each rail has lanes of its own, which carry its share") {
   for (std::uint32_t rail = 0; rail < 3; ++rail) {
     auto lane = world.endpoint(0).Open(1, LaneOfRail(rail));
     REQUIRE(lane);
-    // Half of 10,000 elements there and back, and their headers.
+    // Half of 10,000 elements in each direction, twice, and their headers.
     CHECK((*lane)->accepted() >= 40'000);
     CHECK((*lane)->accepted() < 42'000);
     CHECK((*lane)->consumed() == (*lane)->accepted());
@@ -163,7 +164,7 @@ TEST_CASE("what a rank waits for is told of every rail by number") {
   world.StartOne(0, {.algorithm = Algorithm::kRing, .count = 1000}, memory.data(), memory.data());
   while (*world.PollOne(0) != Progress::kNothing) {
   }
-  std::map<std::uint32_t, std::uint64_t> due;  // of a chunk, which is half of the rail's share
+  std::map<std::uint32_t, std::uint64_t> due;  // bytes of a chunk, which is half of the rail's share
   for (const BlockedStep& blocked : world.engine(0).Waiting()) {
     CHECK(blocked.peer == 1);
     due[blocked.rail] = blocked.bytes_due;

@@ -1,4 +1,4 @@
-// N engines over an in-process network, all driven by one thread in random order: the fixture of the engine's tests.
+// N engines over an in-process network, all polled by one thread in random order: the fixture of the engine's tests.
 //
 //   EngineWorld world({.ranks = 4, .network = {.reluctant = true}, .late_mover = true});
 //   world.Expect({.collective = Collective::kGather, .algorithm = Algorithm::kTree, .count = 1000, .root = 2});
@@ -27,12 +27,13 @@ namespace rondo {
 struct Case {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
-  std::uint64_t count = 0;  // of one block
+  std::uint64_t count = 0;  // elements of one block
   Rank root = 0;
   bool in_place = true;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kInt32;
-  std::vector<std::uint64_t> block_counts = {};  // where each block has its own: all_gather_v, ...
+  // For collectives whose blocks have different counts: all_gather_v, ...
+  std::vector<std::uint64_t> block_counts = {};
 };
 
 struct WorldOptions {
@@ -44,12 +45,13 @@ struct WorldOptions {
   bool slices = false;
   bool checksums = false;
   RailOptions rails = {};
-  FlippedBit* flipped = nullptr;       // outlives the world
+  FlippedBit* flipped = nullptr;       // must outlive the world
   std::size_t segment_part_bytes = 0;  // 0: no intranode path
   std::uint64_t seed = 1;
 };
 
-// Memory between two walls that must stand afterwards; one byte off a line, so that no kernel may rely on alignment.
+// Memory between two guard areas that must stay intact. It begins one byte after a cache line, so that no kernel can
+// rely on alignment.
 class GuardedMemory {
  public:
   GuardedMemory(std::size_t bytes, std::size_t skew)
@@ -121,7 +123,7 @@ class EngineWorld : private PeerObserver {
   PlainSharedSegment& segment() { return segment_; }
   IntranodePath& intranode(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)]->intranode; }
 
-  // Runs it on every rank and checks every element, every guard byte and that inputs are as they were.
+  // Runs the operation on every rank; checks every element, every guard byte, and that inputs are unchanged.
   void Expect(const Case& c) {
     CAPTURE(Name(c.collective));
     CAPTURE(Name(c.algorithm));
@@ -141,15 +143,15 @@ class EngineWorld : private PeerObserver {
     }
   }
 
-  // How an operation went on one rank that may have found something wrong.
+  // The outcome of an operation on one rank that may have detected an error.
   struct Outcome {
-    std::optional<Error> error;  // what it found; it was not polled any more
+    std::optional<Error> error;  // the rank's error; afterwards the rank is not polled any more
     bool complete = false;
-    bool right = false;  // every element of the result
+    bool right = false;  // whether every element of the result is correct
   };
 
-  // The same where something may go wrong: polls the ranks that have found nothing until they are complete or nothing
-  // moves any more. The world is of no use afterwards.
+  // Runs an operation that may fail: polls the ranks without an error until they are complete or nothing advances any
+  // more. The world cannot be used afterwards.
   std::vector<Outcome> Attempt(const Case& c) {
     std::vector<Lent> lent = StartAll(c);
     std::vector<Outcome> outcomes(ranks_.size());
@@ -169,14 +171,14 @@ class EngineWorld : private PeerObserver {
     for (Rank r = 0; r < options_.ranks; ++r) {
       const auto at = static_cast<std::size_t>(r);
       outcomes[at].right = IsRight(c, r, lent[at]);
-      // As who fails does: nobody touches the memory any more.
+      // As after a failure: the engine must not use the memory any more.
       ranks_[at]->endpoint->Revoke();
       ranks_[at]->engine->Drain();
     }
     return outcomes;
   }
 
-  // Polls all ranks, in random order, until all are complete; `look` is told of a rank that has just been polled.
+  // Polls all ranks, in random order, until all are complete; calls `look` with each rank after its poll.
   template <typename Look>
   void RunToEnd(Look look) {
     std::vector<bool> complete(ranks_.size());
@@ -239,13 +241,13 @@ class EngineWorld : private PeerObserver {
   struct RankParts {
     explicit RankParts(Rank r) : plans(r, 64) {}
     std::unique_ptr<Endpoint> endpoint;
-    std::vector<std::unique_ptr<Mover>> movers;  // by rail
+    std::vector<std::unique_ptr<Mover>> movers;  // one for each rail
     std::unique_ptr<RailedEngine> engine;
     std::unique_ptr<IntranodePath> intranode;
     PlanCache plans;
   };
 
-  // The memory and the counts that one rank lends to an operation.
+  // The memory and the counts that one rank passes to an operation.
   struct Lent {
     GuardedMemory input, output;
     std::vector<std::uint64_t> begins, sent, received;
@@ -265,7 +267,7 @@ class EngineWorld : private PeerObserver {
     return c.block_counts.empty() ? c.count : c.block_counts[block];
   }
 
-  // Calls function(block, element of the block, element of a memory that holds `set`, packed).
+  // Calls function(block, element of the block, element of a packed memory that holds `set`).
   template <typename Function>
   static void ForEachElement(const Case& c, const BlockSet& set, Function function) {
     std::uint64_t at = 0;
@@ -283,7 +285,7 @@ class EngineWorld : private PeerObserver {
     for (Rank r = 0; r < options_.ranks; ++r) {
       lent.push_back(Lend(c, r));
       Lent& mine = lent.back();
-      // Whatever is not this rank's input is filled with values of no rank.
+      // Memory that is not this rank's input is filled with values that no rank sends.
       Fill(c, Holds(key, r, BufferId::kInput), r, InputBlocks(key, r), mine.input.data());
       Fill(c, Holds(key, r, BufferId::kOutput), r, InPlaceAt(key, r) ? InputBlocks(key, r) : BlockSet{},
            mine.output.data());
@@ -334,14 +336,14 @@ class EngineWorld : private PeerObserver {
       }
       return lent;
     }
-    // Of a gather or scatter only the root knows everybody's count.
+    // In a gather or scatter only the root knows the counts of all ranks.
     const bool knows_all = !HasRoot(c.collective) || r == c.root;
     for (std::uint32_t block = 0; block < p; ++block)
       append(lent.begins, knows_all || block == me ? c.block_counts[block] : 0);
     return lent;
   }
 
-  // int32 and float32 share four bytes and small whole values, exact in both.
+  // int32 and float32 both have four bytes and represent small integers exactly.
   static std::int32_t Value(Rank rank, std::uint32_t block, std::uint64_t i) {
     return static_cast<std::int32_t>((i + 17 * block) % 251) * 4 + rank * 4;
   }
@@ -354,7 +356,7 @@ class EngineWorld : private PeerObserver {
     }
     return c.op == ReduceOp::kAvg ? sum / options_.ranks : sum;
   }
-  // What a memory that holds `set` begins with: the rank's values of the blocks in `own`, and a filler everywhere else.
+  // Fills a memory that holds `set`: with the rank's values in the blocks of `own`, and with a filler elsewhere.
   void Fill(const Case& c, const BlockSet& set, Rank rank, const BlockSet& own, std::byte* to) const {
     ForEachElement(c, set, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
       const std::int32_t value = own.Contains(block) ? Value(rank, block, e) : -1'000'000;

@@ -1,5 +1,5 @@
-// Messages in frames with checksums: they arrive as without, and whatever bit flips on its way, no receive ends with
-// success and wrong bytes.
+// Messages in frames with checksums: they arrive as without checksums. Whichever bit flips in transit, no receive
+// succeeds with wrong bytes.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -50,7 +50,7 @@ TEST_CASE("what is thrown away is verified, too: a message too long for its rece
   CHECK(next.text() == Payload(0, 2, 2, 90));
 }
 
-// What is sent, and when its receive comes.
+// A message, and when its receive is posted.
 struct Exchange {
   const char* what;
   std::size_t bytes;
@@ -68,7 +68,7 @@ struct Ending {
   bool fired = false;
   std::uint64_t stream_bytes = 0;
   std::optional<Error> failure_of_receiver, failure_of_sender;
-  bool received = false;  // with success
+  bool received = false;  // the receive succeeded
   bool right = false;
 };
 
@@ -88,7 +88,7 @@ Ending Run(const MessageMode& mode, const MessageLimits& limits, const Exchange&
                 .failure_of_sender = world.failure(0),
                 .received = got->good(),
                 .right = got->good() && got->text() == text};
-  // As a communicator does with what has failed: nobody touches the memory any more.
+  // As a communicator does after a failure: the engine must not use the memory any more.
   for (const Rank r : {0, 1}) world.endpoint(r).Revoke();
   for (const Rank r : {0, 1}) world.engine(r).FailAll(Error(ErrorCode::kClosed, "over"));
   return ending;
@@ -100,7 +100,7 @@ TEST_CASE("wherever one bit flips, whoever reads it finds it and nothing wrong i
     CAPTURE(mode.name);
     for (const Exchange& exchange : kExchanges) {
       CAPTURE(exchange.what);
-      for (const Rank from : {0, 1}) {  // bodies one way, clears the other
+      for (const Rank from : {0, 1}) {  // bodies go one way, clearances the other
         CAPTURE(from);
         FlippedBit bit{.from = from, .to = 1 - from, .offset = UINT64_MAX};
         const Ending sound = Run(mode, kSmall, exchange, bit);
@@ -133,7 +133,8 @@ TEST_CASE("without checksums the same flip in a payload is received as if nothin
     for (const Exchange& exchange : kExchanges) {
       if (exchange.bytes == 0 || exchange.room < exchange.bytes) continue;
       CAPTURE(exchange.what);
-      // The payload of a small message is behind its header, that of a large one behind announcement and header.
+      // The payload of a small message follows its header. That of a large message follows an announcement and a
+      // header.
       const std::uint64_t offset = exchange.bytes > 100 ? 128 : 64;
       const Ending ending = Run(mode, unchecked, exchange, {.from = 0, .to = 1, .offset = offset});
       CHECK(ending.fired);

@@ -1,4 +1,4 @@
-// The credit for eager messages: it bounds what is under way, and comes back in time for the next message.
+// The credit for eager messages: it bounds the bytes in flight, and returns in time for the next message.
 #include "collectives/point_to_point/eager_credit.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@ namespace rondo {
 namespace eager_credit_test {
 
 constexpr std::uint64_t kLimit = 1024;
-constexpr std::uint64_t kSmall = 2 * kLineBytes;  // what a message of up to a line takes
+constexpr std::uint64_t kSmall = 2 * kLineBytes;  // the credit for a message of up to one line
 
 TEST_CASE("credit is spent and regained in places of the stream") {
   EagerCredit credit(kLimit);
@@ -18,7 +18,7 @@ TEST_CASE("credit is spent and regained in places of the stream") {
     credit.Spend(1);
   }
   CHECK(credit.spent() == kLimit);
-  CHECK_FALSE(credit.Allows(0));  // a header takes a place, too
+  CHECK_FALSE(credit.Allows(0));  // a header alone needs credit, too
   CHECK(credit.Regain(kLineBytes));
   CHECK(credit.Allows(0));
   CHECK_FALSE(credit.Allows(1));
@@ -43,7 +43,7 @@ TEST_CASE("a message beyond the credit is seen, until credit has been returned")
   CHECK(credit.Take(kLimit - kSmall));
   CHECK(credit.Take(0));
   credit.Owe(0);
-  CHECK_FALSE(EagerCredit(credit).Take(0));  // owed, and no header has said so
+  CHECK_FALSE(EagerCredit(credit).Take(0));  // the credit is owed, but no header has returned it
   CHECK(credit.Return() == kLineBytes);
   CHECK(credit.Take(0));
   CHECK_FALSE(credit.Take(0));

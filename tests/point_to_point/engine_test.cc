@@ -1,5 +1,5 @@
-// Sends and receives as their contract says (collectives/point_to_point), over lanes that use every freedom theirs
-// leaves. Limits are small, so that credit and announcements run out.
+// Sends and receives as their contract specifies (collectives/point_to_point), over lanes that make use of every
+// freedom in their contract. Limits are small, so that credit and announcements run out.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -65,7 +65,7 @@ TEST_CASE("memory of a finished send may be overwritten at once, however late th
     for (const std::size_t bytes : {90, 3000}) {
       TestOperation& sent = world.Send(0, 1, 1, Payload(0, 1, 1, bytes));
       TestOperation* got = nullptr;
-      // A large one is sent only once it is asked for.
+      // A large message is sent only after its receive is posted.
       if (bytes > 100) got = &world.Recv(1, 0, 1, bytes);
       world.Until("sent", [&] { return sent.final(); });
       sent.Scribble();
@@ -126,12 +126,12 @@ TEST_CASE("what a peer holds for a sender is bounded by credit and announcements
   std::vector<TestOperation*> sends;
   for (int i = 0; i < 50; ++i) sends.push_back(&world.Send(0, 1, 5, Payload(0, 5, i, 60)));
   world.Settle();
-  // 512 bytes of credit are four messages of 64 + 64 bytes; three more may be announced.
+  // 512 bytes of credit allow four messages of 64 + 64 bytes; three more may be announced.
   CHECK(world.engine(1).held_messages() == 7);
   CHECK(std::count_if(sends.begin(), sends.end(), [](const TestOperation* one) { return one->final(); }) == 4);
   CHECK(sends[6]->operation.stage == MessageStage::kAnnounced);
   CHECK(sends[7]->operation.stage == MessageStage::kQueued);
-  // The lane is still read: another tag in the other direction is not held up.
+  // The lane is still read: a message with another tag in the other direction is not delayed.
   world.Send(1, 0, 9, "hello");
   TestOperation& other = world.Recv(0, 1, 9, 5);
   world.Until("the other way", [&] { return other.final(); });
@@ -152,7 +152,7 @@ TEST_CASE("credit returns, so that a one-way stream of small messages stays eage
     CHECK(sent.good());
     CHECK(sent.operation.id == static_cast<std::uint64_t>(i + 1));
   }
-  // Nothing was ever announced: a message that nobody waits for still goes out at once.
+  // No message was announced: a message without a posted receive is still sent at once.
   TestOperation& last = world.Send(0, 1, 1, Payload(0, 1, 0, 60));
   world.Settle();
   CHECK(last.good());
@@ -221,7 +221,7 @@ TEST_CASE("a rank sends to itself under the same rules") {
   CHECK(empty.good());
   CHECK(waiting.good());
   CHECK(waiting.received() == 0);
-  // Credit for oneself returns as well.
+  // Credit for messages to itself returns as well.
   for (int i = 0; i < 50; ++i) {
     CHECK(world.Send(0, 0, 2, std::string(90, 'z')).good());
     CHECK(world.Recv(0, 0, 2, 90).good());
@@ -246,7 +246,7 @@ TEST_CASE("a message longer than its receive fails that receive alone, with both
         CHECK(Has(got->error(), "mismatch: the message from rank 0 with tag 3 is longer than its receive"));
         CHECK(Has(got->error(), "int32 x " + std::to_string(bytes / 4) + ", room for int32 x 11"));
         CHECK(got->walls_stand());
-        // A small message had left its sender; a large one had not, and its sender is told.
+        // The small message had already been sent. The large one had not, so its sender gets the error.
         CHECK(sent.good() == (bytes == 80));
         if (bytes != 80) CHECK(Has(sent.error(), "mismatch: the receive on rank 1 does not fit it (int32 x 11)"));
         CHECK(next.good());
@@ -315,7 +315,7 @@ TEST_CASE("a late send that nobody asked for is withdrawn; a receive that had ma
     if (crossing) {
       got = &world.Recv(1, kAnyRank, 7, 2000);
       CHECK(got->operation.stage == MessageStage::kMatched);
-      world.Poll(1);  // the clearance is on its way
+      world.Poll(1);  // the clearance is in flight
     }
     CHECK_FALSE(world.engine(0).Expire(TimePoint{} + std::chrono::seconds(11)));
     CAPTURE(sent.error());
@@ -379,7 +379,7 @@ TEST_CASE("a rank that ends refuses what nobody will receive, and its peers' rec
   TestOperation& late = world.Send(0, 1, 1, std::string(1000, 'x'));
   world.Until("refused too", [&] { return late.final(); });
   CHECK(Has(late.error(), "closed: rank 1"));
-  world.Send(2, 0, 4, "");  // so that rank 0 knows rank 2
+  world.Send(2, 0, 4, "");  // so that rank 0 has a lane to rank 2
   world.engine(2).BeginEnd();
   world.Until("nobody is left", [&] { return open.final(); });
   CHECK(Has(open.error(), "closed: every other rank closed"));
@@ -423,7 +423,7 @@ TEST_CASE("what a rank that has said goodbye sent is received though its lane br
   MessageWorld world({.network = {.ring_bytes = 1024}, .limits = {.eager_credit_bytes = 2048}});
   TestOperation& sent = world.Send(0, 1, 5, Payload(0, 5, 0, 300));
   TestOperation& cut = world.Send(0, 1, 5, Payload(0, 5, 1, 900));
-  REQUIRE(world.engine(0).Poll());  // as much as the ring takes: all of the first, a part of the second
+  REQUIRE(world.engine(0).Poll());  // sends as much as fits into the ring: the first message, and a part of the second
   REQUIRE(sent.good());
   REQUIRE_FALSE(cut.final());
   const auto lane = world.endpoint(1).Open(0, kMessageLaneIndex);

@@ -1,5 +1,5 @@
-// Two ranks whose actions (a call of the user, or a poll) are interleaved in every order: what a story promises holds
-// in all of them, over lanes that deliver whole, in slices, and release late.
+// Two ranks whose actions (a call of the user, or a poll) are interleaved in every order. The checks of each story must
+// hold in all orders, over lanes that deliver whole, deliver in slices, and release late.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,18 +15,18 @@ constexpr MessageLimits kSmall{
     .eager_message_bytes = 100, .eager_credit_bytes = 256, .max_announced_messages = 2, .body_frame_bytes = 128};
 const TimePoint kTooLate = TimePoint{} + std::chrono::seconds(11);
 
-// One run: the operations by name, and what the ranks still have to do.
+// One run of a story: its operations, in the order of their issue.
 struct Run {
   explicit Run(const InprocOptions& network) : world({.network = network, .limits = kSmall}) {}
   MessageWorld world;
-  std::vector<TestOperation*> sends, receives;  // in the order of their issue, whichever rank
+  std::vector<TestOperation*> sends, receives;  // of both ranks
 };
 
 using Action = std::function<void(Run&)>;
 struct ExploredStory {
   const char* name;
   std::vector<Action> rank0, rank1;
-  std::function<void(Run&)> judge;  // when everything has ended
+  std::function<void(Run&)> judge;  // called after everything has ended
 };
 
 Action Send(Rank from, Tag tag, const std::string& text) {
@@ -36,7 +36,8 @@ Action Recv(Rank at, Rank from, Tag tag, std::size_t room) {
   return [=](Run& run) { run.receives.push_back(&run.world.Recv(at, from, tag, room)); };
 }
 
-// Every order of the two ranks' actions, each followed by polls of its rank among which the other's may fall.
+// Tries every order of the two ranks' actions. Polls of a rank follow each of its actions, and the other rank's actions
+// may come between them.
 void Explore(const ExploredStory& story, const InprocOptions& network, int polls) {
   CAPTURE(story.name);
   std::vector<Action> actions[2] = {story.rank0, story.rank1};
@@ -49,7 +50,8 @@ void Explore(const ExploredStory& story, const InprocOptions& network, int polls
     for (int i = 0; i < polls; ++i) with_polls.push_back([r](Run& run) { run.world.Poll(r); });
     actions[r] = std::move(with_polls);
   }
-  // An interleaving is the positions of rank 0's actions among all: bits, counted through those with the right number.
+  // An interleaving is a number with a bit for each position: 1 for an action of rank 0. Only numbers with the right
+  // count of bits are used.
   const std::size_t own = actions[0].size(), all = own + actions[1].size();
   REQUIRE(all <= 20);
   int orders = 0, runs = 0;
@@ -134,7 +136,7 @@ TEST_CASE("a withdrawal crosses with the clearance, and the receive gets the nex
   ExploreAll({"withdrawn",
               {Send(0, 1, std::string(300, 'a')),
                [](Run& run) {
-                 // In the midst of the body it is too late.
+                 // A send cannot be withdrawn once its body is being sent.
                  const MessageStage stage = run.sends[0]->operation.stage;
                  if (stage == MessageStage::kQueued || stage == MessageStage::kAnnounced)
                    run.world.engine(0).Expire(kTooLate);

@@ -1,4 +1,4 @@
-// The header of a message frame, byte for byte as docs/WIRE.md has it, and what is refused.
+// The header of a message frame, byte by byte as in docs/WIRE.md, and which headers are refused.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// How sends and receives get from their issuers to the owner: in order, within a limit, all or none, until one is
-// refused.
+// The queue that hands sends and receives from their issuers to the owner: in order, within a limit, all or none, until
+// one is refused.
 #include "collectives/point_to_point/submission_queue.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ TEST_CASE("the owner gets operations in the order of submission, with deadlines 
   CHECK(queue.Take() == &third);
   CHECK_FALSE(queue.is_waiting());
   CHECK(queue.Take() == nullptr);
-  CHECK(queue.pending() == 3);  // until they are final
+  CHECK(queue.pending() == 3);  // until the operations are final
   queue.OnFinished(2);
   CHECK(queue.pending() == 1);
   CHECK(first.deadline == kNow + std::chrono::seconds(1));
@@ -101,7 +101,7 @@ TEST_CASE("several threads submit while the owner takes, and nothing is lost") {
     ++taken;
     for (std::size_t thread = 0; thread < kThreads; ++thread) {
       if (operation < operations[thread].data() || operation >= operations[thread].data() + kEach) continue;
-      CHECK(operation == &operations[thread][next[thread]]);  // in the order of its thread
+      CHECK(operation == &operations[thread][next[thread]]);  // in the order of the issuing thread
       ++next[thread];
     }
   }

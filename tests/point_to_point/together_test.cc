@@ -1,5 +1,5 @@
-// Frames that wait together go out in one write: over sockets that is one system call, by RDMA one work request. What
-// comes of it on lanes that take writes in parts, the awkward modes of engine_test.cc show.
+// Frames that are ready at the same time are sent in one write: one system call on sockets, one work request with RDMA.
+// The modes of engine_test.cc test lanes that accept writes only in parts.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -12,7 +12,7 @@
 namespace rondo {
 namespace together_test {
 
-// Another lane, whose writes are counted.
+// Passes calls on to another lane, and counts its writes.
 class CountedLane final : public PassingLane {
  public:
   using PassingLane::PassingLane;
@@ -24,10 +24,10 @@ class CountedLane final : public PassingLane {
     return lane().Write(pieces);
   }
 
-  std::vector<std::size_t> writes;  // bytes of each
+  std::vector<std::size_t> writes;  // bytes of each write
 };
 
-// One end of the protocol, with lanes that are open.
+// One end of the protocol, with open lanes.
 struct End {
   End(MessageWorld& world, Rank self, const MessageLimits& limits)
       : matching(2),
@@ -53,7 +53,8 @@ struct End {
   Matching matching;
   Completions completions;
   CountedLane lane;
-  std::unique_ptr<MessageLane> messages;  // the address sanitizer's stack does not keep the alignment of lines
+  // On the heap, because the address sanitizer's stack does not keep the alignment of cache lines.
+  std::unique_ptr<MessageLane> messages;
 };
 
 struct Pair {
@@ -120,7 +121,7 @@ TEST_CASE("of a body that takes more than a frame, one frame goes out at a time"
   }
   pair.Finish(pair.sends);
   pair.Finish(pair.receives);
-  CHECK(pair.from.lane.writes.front() == 2 * kFrameHeaderBytes);  // both announcements
+  CHECK(pair.from.lane.writes.front() == 2 * kFrameHeaderBytes);  // contains both announcements
   for (const std::size_t bytes : pair.from.lane.writes) CHECK(bytes <= 4 * kFrameHeaderBytes + 128 + kLineBytes);
   for (int i = 0; i < 2; ++i) CHECK(pair.receives[static_cast<std::size_t>(i)].text() == Payload(0, 3, i, 300));
 }

@@ -1,5 +1,5 @@
-// Random traffic among several ranks against a model: every message is received once, whole, by a receive that may take
-// it, in the order of its (sender, tag).
+// Random traffic among several ranks, compared with a model: every message is received exactly once and whole, by a
+// receive that matches it, in the order of its (sender, tag).
 #include <doctest/doctest.h>
 
 #include <map>
@@ -11,14 +11,14 @@
 namespace rondo {
 namespace traffic_test {
 
-// Tags say how they are received, so that no wildcard takes what another receive waits for.
-constexpr Tag kExactTags = 6;     // 0..5: by rank and tag
-constexpr Tag kAnyRankTags = 10;  // 6..9: by tag, from any rank
+// The tag decides how a message is received, so that no wildcard takes a message that another receive needs.
+constexpr Tag kExactTags = 6;     // 0..5: received by rank and tag
+constexpr Tag kAnyRankTags = 10;  // 6..9: received by tag, from any rank
 
 struct Planned {
   Rank from, to;
   Tag tag;
-  int number;  // within (from, to, tag)
+  int number;  // number within (from, to, tag)
   std::size_t bytes;
 };
 
@@ -62,7 +62,7 @@ void RunTraffic(const InprocOptions& network, std::uint64_t seed) {
   for (const Planned& one : plan) receives.push_back({one.to, one.tag < kExactTags ? one.from : kAnyRank, one.tag});
   Shuffle(receives, random);
 
-  // Sends in the order of the plan, receives in their own, polls between them.
+  // Sends are issued in the order of the plan, receives in their own order, with polls in between.
   std::size_t sent = 0, received = 0;
   std::vector<TestOperation*> sends;
   while (sent < plan.size() || received < receives.size()) {
@@ -85,7 +85,7 @@ void RunTraffic(const InprocOptions& network, std::uint64_t seed) {
   world.Finish();
 
   for (const TestOperation* one : sends) CHECK(one->good());
-  std::map<std::tuple<Rank, Rank, Tag>, std::vector<std::size_t>> due;  // sizes, by number
+  std::map<std::tuple<Rank, Rank, Tag>, std::vector<std::size_t>> due;  // sizes, in the order of sending
   for (const Planned& one : plan) due[{one.from, one.to, one.tag}].push_back(one.bytes);
   std::map<std::tuple<Rank, Rank, Tag>, int> next;
   for (const Receive& one : receives) {

@@ -1,9 +1,9 @@
-// N engines of messages over an in-process network, all driven by one thread: the fixture of their tests.
+// N message engines over an in-process network, all polled by one thread: the fixture of their tests.
 //
 //   MessageWorld world({.ranks = 2});
 //   auto& sent = world.Send(0, 1, /*tag=*/7, Text("hello"));
 //   auto& got = world.Recv(1, 0, 7, /*room=*/100);
-//   world.Finish();                                    // polls everybody until everything has ended
+//   world.Finish();                                    // polls all ranks until everything has ended
 //   CHECK(got.text() == "hello");
 #pragma once
 
@@ -29,19 +29,19 @@ struct MessageWorldOptions {
   InprocOptions network = {};
   MessageLimits limits = {};
   std::uint64_t seed = 1;
-  FlippedBit* flipped = nullptr;  // outlives the world
+  FlippedBit* flipped = nullptr;  // must outlive the world
 };
 
-// A send or receive with memory of its own, between two walls that must stand afterwards.
+// A send or receive with its own memory, between two guard areas that must stay intact.
 class TestOperation {
  public:
   MessageOperation operation;
 
   bool final() const { return operation.final.load(); }
   bool good() const { return final() && !operation.error; }
-  // "" while it has not failed.
+  // "" if it has not failed.
   std::string error() const { return operation.error ? operation.error->ToString() : ""; }
-  // Of a receive: what came.
+  // The text that a receive got.
   std::string text() const {
     return std::string(memory_.begin() + kWall, memory_.begin() + kWall + static_cast<std::ptrdiff_t>(received()));
   }
@@ -51,7 +51,7 @@ class TestOperation {
     return std::all_of(memory_.begin(), memory_.begin() + kWall, brick) &&
            std::all_of(memory_.end() - kWall, memory_.end(), brick);
   }
-  // Only what was received has been written.
+  // Whether only the received bytes have been written.
   bool rest_untouched() const {
     return std::all_of(memory_.begin() + kWall + static_cast<std::ptrdiff_t>(received()), memory_.end(),
                        [](char c) { return c == kBrick; });
@@ -62,7 +62,7 @@ class TestOperation {
     operation.buffer = reinterpret_cast<std::byte*>(memory_.data() + kWall);
     operation.bytes = text.size();
   }
-  // The memory is the user's again and gets other contents at once.
+  // Overwrites the memory, which belongs to the user again.
   void Scribble() { std::fill(memory_.begin() + kWall, memory_.end() - kWall, '#'); }
 
  private:
@@ -107,7 +107,7 @@ class MessageWorld {
     return Start(at, false, from, tag, std::string(room, '\x5a'), type);
   }
 
-  // One poll of one rank. The first error is kept.
+  // Polls one rank once. The first error is kept.
   bool Poll(Rank r) {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
     if (rank.failure) return false;
@@ -120,7 +120,7 @@ class MessageWorld {
   }
   const std::optional<Error>& failure(Rank r) const { return ranks_[static_cast<std::size_t>(r)]->failure; }
 
-  // Polls in random order until the condition holds; fails the test when nothing moves any more.
+  // Polls in random order until the condition holds; fails the test when nothing advances any more.
   template <typename Condition>
   void Until(const char* what, Condition holds) {
     int idle = 0;
@@ -132,13 +132,13 @@ class MessageWorld {
       }
     }
   }
-  // Until every operation started so far has ended.
+  // Polls until every operation that was started has ended.
   void Finish() {
     Until("everything has ended", [&] {
       return std::all_of(operations_.begin(), operations_.end(), [](const TestOperation& one) { return one.final(); });
     });
   }
-  // Long enough that whatever was going to happen has.
+  // Polls for so long that everything that can happen has happened.
   void Settle() {
     int idle = 0;
     while (idle < 200 * static_cast<int>(ranks_.size()))
@@ -173,11 +173,11 @@ class MessageWorld {
   const MessageWorldOptions options_;
   Random random_;
   InprocNetwork network_;
-  std::list<TestOperation> operations_;  // outlive the engines
+  std::list<TestOperation> operations_;  // must outlive the engines
   std::vector<std::unique_ptr<RankParts>> ranks_;
 };
 
-// Text that says who sent it as the how-manieth of its kind, as long as asked for.
+// A text of `bytes` bytes that contains the sender, the tag, and the number of the message.
 inline std::string Payload(Rank from, Tag tag, int number, std::size_t bytes) {
   const std::string word = std::to_string(from) + "/" + std::to_string(tag) + "/" + std::to_string(number) + " ";
   std::string text;

@@ -1,8 +1,8 @@
-// What the proof promises, tried: a schedule gives the documented result however its bytes move. A small machine runs
-// all ranks element by element in random order, each step as far as its dependencies and its lane let it. Lanes hold as
-// little as one element, and may read what was sent as late as the receiver takes it. The machine knows step.h and
-// layout.h only; it shares nothing with the verifier, so the two check one another's idea of what a step means. Every
-// buffer is as long as the virtual vector: where blocks lie packed in memory is the engine's business.
+// Tests the promise of the proof by execution: a schedule gives the documented result, whatever the timing. A small
+// machine runs all ranks element by element in random order. Each step advances as far as its dependencies and its lane
+// allow. Lanes hold as little as one element, and may read sent memory as late as the receiver takes it. The machine
+// uses only step.h and layout.h and shares no code with the verifier, so the two check each other's interpretation of a
+// step. Every buffer is as long as the virtual vector: only the engine packs blocks in memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@
 namespace rondo {
 namespace any_timing_test {
 
-// Values for which no two expressions are alike: neither commutative nor associative.
+// Values for which no two expressions are equal: the operation is neither commutative nor associative.
 using Value = std::uint64_t;
 Value Mix(Value a, Value b) { return Random(a * 3 + Random(b).Next()).Next(); }
 Value Contribution(Rank rank, std::uint64_t element) { return Mix(static_cast<Value>(rank) + 1, element); }
@@ -35,11 +35,11 @@ Value Scaled(Value value, Rank rank) { return Mix(value, 1000 + static_cast<Valu
 Value Finished(Value value) { return Mix(value, 77); }
 
 struct LaneModel {
-  std::size_t capacity = 1;  // elements and headers under way
-  bool reads_late = true;    // at the receiver's taking; else at the sender's giving
+  std::size_t capacity = 1;  // elements and headers in flight
+  bool reads_late = true;    // true: memory is read when the receiver takes it; false: when the sender sends it
 };
 
-// The grid of a schedule whose blocks have `count` elements.
+// The grid of a schedule whose blocks have `count` elements each.
 BlockGrid GridOf(const ScheduleKey& key, std::uint32_t chunks, std::uint64_t count) {
   const std::uint32_t blocks = BlocksOf(key.collective, key.world_size);
   return {blocks, count, sizeof(Value), chunks / blocks};
@@ -47,7 +47,7 @@ BlockGrid GridOf(const ScheduleKey& key, std::uint32_t chunks, std::uint64_t cou
 
 class Machine {
  public:
-  // `count`: elements of a block.
+  // `count`: elements of each block.
   Machine(const Schedule& schedule, std::uint64_t count, LaneModel model, std::uint64_t seed)
       : schedule_(schedule), grid_(GridOf(schedule.key, schedule.chunks, count)), model_(model), random_(seed) {
     const ScheduleKey& key = schedule.key;
@@ -65,14 +65,14 @@ class Machine {
     }
   }
 
-  // Moves until everything is done; false when nothing can move any more.
+  // Runs until everything is done; false: nothing can advance any more.
   bool Run() {
     std::vector<std::pair<Rank, std::uint32_t>> open;
     for (const RankSchedule& rank : schedule_.ranks) {
       for (std::uint32_t s = 0; s < rank.steps.size(); ++s) open.emplace_back(rank.rank, s);
     }
     while (!open.empty()) {
-      // Everybody gets a try, in random order; some get many before the others.
+      // Every step gets a chance, in random order; some advance several times before the others.
       for (std::size_t i = open.size(); i > 1; --i) std::swap(open[i - 1], open[random_.Below(i)]);
       bool moved = false;
       for (const auto& [rank, step] : open) {
@@ -91,8 +91,8 @@ class Machine {
  private:
   struct Progress {
     bool begun = false;
-    std::uint64_t done = 0;      // elements
-    std::uint64_t released = 0;  // of a send
+    std::uint64_t done = 0;      // elements that are done
+    std::uint64_t released = 0;  // elements of a send that are released
   };
   struct Node {
     std::array<std::vector<Value>, 3> memory;
@@ -100,9 +100,9 @@ class Machine {
   };
   struct Item {
     bool is_header = false;
-    std::uint32_t step = 0;     // the sender's
-    std::uint64_t element = 0;  // where it lies in the sender's memory
-    Value value = 0;            // read early
+    std::uint32_t step = 0;     // the sender's step
+    std::uint64_t element = 0;  // index in the sender's memory
+    Value value = 0;            // set if memory is read early
   };
 
   const Step& StepOf(Rank rank, std::uint32_t step) const {
@@ -150,7 +150,7 @@ class Machine {
     });
   }
 
-  // Moves one header or one element, if it may.
+  // Moves one header or one element, if the step may advance.
   bool Advance(Rank rank, std::uint32_t s) {
     const Step& step = StepOf(rank, s);
     Progress& progress = ProgressOf(rank, s);
@@ -205,7 +205,7 @@ class Machine {
   std::map<std::pair<Rank, Rank>, std::deque<Item>> lanes_;
 };
 
-// Computes "((0+1)+2)" for one element, from the front of `order`.
+// Computes an expression such as "((0+1)+2)" for one element, from the front of `order`.
 Value Evaluate(std::string_view& order, std::uint64_t element, bool scaled) {
   if (order.front() != '(') {
     Rank rank = 0;
@@ -224,7 +224,7 @@ Value Evaluate(std::string_view& order, std::uint64_t element, bool scaled) {
   return Mix(left, right);
 }
 
-// What every rank that owes it must have, by position in the virtual vector.
+// The values that every rank with a result must have, by position in the virtual vector.
 std::vector<Value> Expected(const ScheduleKey& key, std::uint64_t count, std::uint32_t chunks) {
   std::vector<Value> expected;
   const BlockGrid grid = GridOf(key, chunks, count);
@@ -267,7 +267,7 @@ TEST_CASE("whatever the timing, every rank holds the documented result") {
       for (const ScheduleKey& key : EveryKey(entry, world)) {
         if (!sample.Takes()) continue;
         const Schedule schedule = Build(entry, key);
-        // None, fewer than chunks, uneven; of many blocks fewer.
+        // Zero elements, fewer than chunks, and uneven counts. With many blocks fewer counts are tried.
         const bool many_blocks = BlocksOf(key.collective, world) > 1;
         for (const std::uint64_t count :
              many_blocks ? std::vector<std::uint64_t>{0, 3} : std::vector<std::uint64_t>{0, 3, 11}) {
@@ -293,7 +293,7 @@ TEST_CASE("a barrier ends, whatever the timing") {
   }
 }
 
-// How many of 100 runs go wrong where a schedule of four has lost its dependencies of one kind.
+// How many of 100 runs give a wrong result if a schedule of four ranks has lost its dependencies of one kind.
 int WrongWithout(DependencyKind kind, Algorithm algorithm) {
   const ScheduleKey key{.collective = Collective::kAllReduce, .algorithm = algorithm, .world_size = 4};
   Schedule schedule = Build(*FindAlgorithm(key.collective, algorithm), key);
@@ -317,8 +317,8 @@ TEST_CASE("the machine is unkind enough: without its dependencies, a schedule go
        {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveHalving, Algorithm::kRecursiveDoubling}) {
     CHECK_MESSAGE(WrongWithout(DependencyKind::kReadAfterWrite, algorithm) > 0, Name(algorithm));
   }
-  // Elsewhere a rank gets the complete value of a chunk only after its own contribution was taken, so only a lane that
-  // needs the memory even longer (to send again, say) could go wrong.
+  // In other algorithms a rank gets the complete value of a chunk only after its own contribution was read. Only a lane
+  // that needs the memory even longer (for example to send it again) could cause a wrong result.
   CHECK(WrongWithout(DependencyKind::kWriteAfterRead, Algorithm::kRecursiveDoubling) > 0);
 }
 

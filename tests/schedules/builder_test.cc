@@ -1,5 +1,5 @@
-// What the builder promises beyond what the verifier proves: frugal dependencies, equal projections, exchanges that
-// never wait on themselves, and work that does not grow with the square of the world in memory.
+// Guarantees of the builder that the verifier does not prove: no superfluous dependencies, equal projections, exchanges
+// that never deadlock, and memory that does not grow with the square of the world size.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -40,8 +40,8 @@ TEST_CASE("no dependency is superfluous: without any single one, the schedule is
   Sample sample(7);
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     for (const int world : {2, 3, 5, 6, 8}) {
-      // What waits for a signal mostly does not need its news: it keeps a pace, or hears of a rank twice, unless a
-      // barrier disseminates in a power of two.
+      // Most steps that wait for a signal do not need its information: the signal limits their pace, or the information
+      // arrives twice. Only dissemination barriers of a power of two ranks need every signal.
       const bool news_needed =
           entry.algorithm == Algorithm::kDissemination && std::has_single_bit(static_cast<unsigned>(world));
       for (const ScheduleKey& key : EveryKey(entry, world)) {
@@ -137,7 +137,7 @@ TEST_CASE("one rank of a ring of 1024 is projected without holding the world") {
   CHECK(VerifyRankOrder(rank).has_value());
 }
 
-// An algorithm made for these tests only: one chunk goes round in a circle of copies within a single round.
+// An algorithm for these tests only: one chunk moves once around a ring of copies within a single round.
 void Rotate(const World& world, Transfers& out) {
   for (Rank from = 0; from < world.size; ++from) out.Reduce(from, Wrap(from + 1, world.size), Chunk(0));
   out.EndRound();
@@ -155,7 +155,7 @@ TEST_CASE("all transfers of a round read what their sender held before the round
         "  2: copy output[0] = scratch[0] after 0 war, 1 raw\n");
 }
 
-// What the rank sends in later rounds waits for every signal that came before.
+// Data that the rank sends in later rounds waits for every earlier signal.
 void SignalsThenData(const World& world, Transfers& out) {
   out.Signal(1, 0);
   out.EndRound();

@@ -1,5 +1,6 @@
-// The proof can fail: schedules broken on purpose are refused, with a counter-example that says where. First by
-// machine, every mutation of mutate.h on every algorithm; then by hand, one for each thing that is proved.
+// The proof can fail: deliberately broken schedules are refused, with a counter-example that shows the place. The first
+// tests apply every mutation of mutate.h to every algorithm. The others are written by hand, one for each proved
+// property.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -17,7 +18,7 @@
 namespace rondo {
 namespace counter_examples_test {
 
-// The counter-example to a schedule in text.
+// The counter-example to a schedule that is given as text.
 std::string CounterExample(std::string_view text) {
   const auto schedule = Parse(text);
   REQUIRE_MESSAGE(schedule.has_value(), (schedule ? "" : schedule.error().ToString()));
@@ -27,7 +28,7 @@ std::string CounterExample(std::string_view text) {
   return proof.error().message();
 }
 
-// A correct all-reduce of two by exchange, for changing a line.
+// A correct all-reduce of two ranks by exchange, of which tests change a line.
 constexpr std::string_view kExchange = R"(schedule all_reduce recursive_doubling world 2 root 0 in_place chunks 1
 rank 0
   scratch [0]
@@ -152,7 +153,7 @@ rank 2
 }
 
 TEST_CASE("a later place in the lane does not mean that what was sent before is released") {
-  // Chunk 1 is waited for; chunk 0 went into the same lane before it, yet may still be read there.
+  // The receive waits for chunk 1. Chunk 0 went into the same lane earlier, but the lane may still read it.
   CHECK(CounterExample(R"(schedule broadcast ring world 2 root 0 in_place chunks 2
 rank 0
   0: send output[0] to 1 transfer 0
@@ -168,7 +169,7 @@ rank 1
 }
 
 TEST_CASE("a chain of dependencies through other chunks orders nothing") {
-  // Step 3 follows step 2 on chunk 1, and step 2 stands in no relation to step 1 on chunk 0.
+  // Step 3 follows step 2 on chunk 1, but nothing orders step 2 and step 1 on chunk 0.
   CHECK(CounterExample(R"(schedule broadcast ring world 2 root 0 in_place chunks 2
 rank 0
   0: send output[0] to 1 transfer 0
@@ -245,7 +246,7 @@ TEST_CASE("ranks that compute different expressions are refused, though each is 
         "counter-example: rank 1 step 1 (recv_reduce scratch[0] = output[0] op rank 0 transfer 0 finish) combines with "
         "the "
         "operands on the wrong sides: the lower rank's is the left one");
-  // Rank 2 adds the two others in another grouping.
+  // Rank 2 adds the two other ranks in another grouping.
   CHECK(CounterExample(R"(schedule all_reduce tree world 3 root 0 out_of_place chunks 1
 rank 0
   0: send input[0] to 1 transfer 0
@@ -340,7 +341,7 @@ TEST_CASE("of one rank's list alone, waiting for a later transfer is refused") {
               {.collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .world_size = 5}, 2);
   CHECK(VerifyRankOrder(rank).has_value());
   RankSchedule swapped = rank;
-  std::swap(swapped.steps[0].transfer, swapped.steps[2].transfer);  // two sends of one lane
+  std::swap(swapped.steps[0].transfer, swapped.steps[2].transfer);  // two sends on one lane
   CHECK(VerifyRankOrder(swapped).error().message().find("rank 2 step 2") != std::string::npos);
   RankSchedule late = rank;
   late.steps[1].transfer = 1000;
@@ -355,7 +356,7 @@ TEST_CASE("of one lane alone, both ends must agree") {
   const Schedule whole =
       Build(ring, {.collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .world_size = 5});
   CHECK(VerifyLane(whole.ranks[2], whole.ranks[3]).has_value());
-  CHECK(VerifyLane(whole.ranks[3], whole.ranks[2]).has_value());  // carries nothing
+  CHECK(VerifyLane(whole.ranks[3], whole.ranks[2]).has_value());  // the lane carries nothing
   RankSchedule shorter = whole.ranks[3];
   shorter.steps.pop_back();
   CHECK(VerifyLane(whole.ranks[2], shorter).error().message().find("meets (nothing)") != std::string::npos);
@@ -366,7 +367,7 @@ TEST_CASE("of one lane alone, both ends must agree") {
 }
 
 TEST_CASE("sums that double again and again are refused, in no more time than the schedule is long") {
-  // Two ranks add each other's sum to their own eighty times, then one takes the other's: what both hold are some 10^33
+  // Two ranks add each other's sum to their own eighty times, then one takes the other's. Both then hold some 10^33
   // contributions in one expression.
   std::string one = "schedule all_reduce ring world 2 root 0 in_place chunks 1\nrank 0\n", other = "rank 1\n";
   constexpr int kTimes = 80;

@@ -1,5 +1,5 @@
-// Which operands are inputs is known of every reduction of every algorithm. That each is scaled once shows in the
-// values: tests/communicator/average_test.cc.
+// For every reduction of every algorithm it is known which operands are inputs. tests/communicator/average_test.cc
+// checks by values that each input is scaled exactly once.
 #include "collectives/schedule/inputs.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Which blocks a rank brings, owes and keeps, said once more in other words; and where blocks lie, element by element.
+// Which blocks a rank contributes, owes and keeps, computed a second time in another way; and the position of blocks,
+// element by element.
 #include "collectives/schedule/layout.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ Blocks List(const BlockSet& set) {
   return blocks;
 }
 
-// What each collective is for, block by block: whether `rank` brings, and must end with, `block`.
+// Defines each collective block by block: whether `rank` contributes `block`, and whether it must end with it.
 bool Brings(const ScheduleKey& key, Rank rank, int block) {
   switch (key.collective) {
     case Collective::kAllReduce:

@@ -1,5 +1,5 @@
-// Every algorithm is proved, and costs what its paper says. Worlds are exhausted up to 17 ranks here, up to 33 by
-// `rondo verify`; beyond that, samples.
+// Every algorithm is proved, and has the costs that its paper states. All worlds up to 17 ranks are tested here, up to
+// 33 by `rondo verify`; larger worlds are sampled.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ TEST_CASE(
 
 TEST_CASE("algorithms whose schedules stay small are proved whole in a world of 1000") {
   const Proof doubling = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 1000);
-  CHECK(doubling.rounds == 11);  // 9, and the fold
+  CHECK(doubling.rounds == 11);  // 9 rounds, and the fold
   CHECK(doubling.max_peers == 10);
   const Proof tree = ProofOf(Collective::kAllReduce, Algorithm::kTree, 1000);
   CHECK(tree.rounds == 20);
@@ -98,7 +98,7 @@ TEST_CASE("algorithms whose schedules stay small are proved whole in a world of 
 TEST_CASE("the ring sends 2 (P - 1) / P of the vector in 2 (P - 1) rounds and talks to two neighbours") {
   const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRing, 8);
   CHECK(proof.rounds == 14);
-  CHECK(proof.max_chunks_sent == 14);  // of 8
+  CHECK(proof.max_chunks_sent == 14);  // of 8 chunks
   CHECK(proof.max_chunks_received == 14);
   CHECK(proof.max_peers == 2);
   CHECK_FALSE(proof.uses_scratch);
@@ -111,7 +111,7 @@ TEST_CASE("the ring sends 2 (P - 1) / P of the vector in 2 (P - 1) rounds and ta
 TEST_CASE("recursive halving sends as little as the ring in a power-of-two world, in logarithmically many rounds") {
   const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveHalving, 16);
   CHECK(proof.rounds == 8);
-  CHECK(proof.max_chunks_sent == 30);  // of 16
+  CHECK(proof.max_chunks_sent == 30);  // of 16 chunks
   CHECK(proof.max_peers == 4);
   CHECK_FALSE(proof.uses_scratch);
 }
@@ -207,16 +207,16 @@ TEST_CASE(
       CHECK_FALSE((rank.rank == 4 && step.kind == StepKind::kRecvReduce));
     }
   }
-  CHECK(chunks_between_hosts == 8);  // each of four goes over once to be combined and comes back once
+  CHECK(chunks_between_hosts == 8);  // each of four chunks crosses once to be combined, and its result returns once
 }
 
 TEST_CASE("two trees share the work: nobody sends more than two vectors, where the root of one tree sends log2 P") {
   for (const int world : {4, 5, 6, 7, 8, 16, 31, 32, 33}) {
     const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kDoubleTree, world);
     const AlgorithmCost cost = *PaperCost(Collective::kAllReduce, Algorithm::kDoubleTree, world);
-    CHECK(proof.max_chunks_sent == 4);  // of 2
+    CHECK(proof.max_chunks_sent == 4);  // of 2 chunks
     const bool power_of_two = (world & (world - 1)) == 0;
-    if (power_of_two) CHECK(proof.rounds == cost.rounds);  // the bound is met
+    if (power_of_two) CHECK(proof.rounds == cost.rounds);  // the bound is reached
   }
 }
 

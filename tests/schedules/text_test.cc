@@ -1,4 +1,4 @@
-// Schedules as text: golden pictures of a ring and a tree, and the way back.
+// Schedules as text: expected texts of a ring and a tree, and parsing.
 #include "collectives/schedule/text.h"
 
 #include <doctest/doctest.h>
@@ -70,7 +70,7 @@ rank 4
 
 std::string Printed(const ScheduleKey& key) { return Print(Build(*FindAlgorithm(key.collective, key.algorithm), key)); }
 
-// The message of what Parse makes of a schedule with one line exchanged.
+// The error of Parse for a schedule with one line exchanged.
 std::string ErrorOf(std::string_view line, std::string_view by) {
   std::string text(kTreeOfFive);
   const std::size_t at = text.find(line);
@@ -209,7 +209,7 @@ TEST_CASE("damaged text is refused, or is another schedule that prints as itself
       continue;
     }
     CHECK(*Parse(Print(*parsed)) == *parsed);
-    if (parsed->chunks <= 64) (void)Verify(*parsed);  // proved or refused, never a crash
+    if (parsed->chunks <= 64) (void)Verify(*parsed);  // proved or refused, but no crash
   }
   CHECK(refused > kTries / 2);
   CHECK(refused < kTries);

@@ -1,8 +1,8 @@
-// Hundreds of whole jobs under faults: whoever survives is told the truth in time, and goes on when all is healed
-// (simulation/chaos.h). A failing seed prints the command that replays it.
+// Hundreds of whole jobs under faults: every survivor gets a correct error in time, and continues after the job is
+// repaired (simulation/chaos.h). A failing seed prints the command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (500 unless said otherwise, fewer under a sanitizer)
-//   RONDO_SEED=17       the first of them
+//   RONDO_SEEDS=20000   number of seeds (default: 500, fewer under a sanitizer)
+//   RONDO_SEED=17       the first seed
 #include "simulation/chaos.h"
 
 #include <doctest/doctest.h>
@@ -49,7 +49,7 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     stopped += static_cast<std::uint64_t>(outcome.stopped);
     largest = std::max(largest, outcome.world_size);
   }
-  // The faults really happened.
+  // The faults must really have happened.
   if (seeds >= 200) {
     for (const std::uint64_t fired :
          {sum.kills, sum.pauses, sum.cuts, sum.flips, sum.held_back, sum.clogs, sum.silences, sum.hellos, sum.refusals,
@@ -87,7 +87,7 @@ TEST_CASE("of a story's only fault it is told whether it fired, what the survivo
     for (const ErrorCode code : lone.errors)
       CHECK((code == ErrorCode::kPeerLost || code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kStoreLost));
   }
-  if (test::kJobsAreFewerBy > 1) return;  // too few for every kind
+  if (test::kJobsAreFewerBy > 1) return;  // too few jobs for every kind of fault
   for (const std::string_view kind :
        {"kill", "pause", "short_pause", "delays", "cut_lane", "flip_header", "store_kill"}) {
     CAPTURE(kind);
@@ -114,7 +114,7 @@ TEST_CASE("the story is told on demand, and that changes nothing") {
   CHECK(traced.trace_hash == RunChaos(stacks, {.seed = 5}).trace_hash);
 }
 
-// Were one of these not caught, the stories would prove nothing.
+// If one of these faults were not detected, the stories would prove nothing.
 TEST_CASE("a fault of Rondo's own is caught within 200 seeds") {
   FiberStacks stacks;
   for (const Negative negative : AllNegatives()) {

@@ -1,4 +1,4 @@
-// What stories stand on: fibers, processes that take turns on virtual time, a store among them.
+// The basis of the stories: fibers, processes that run one at a time on virtual time, and their store.
 #include "simulation/cluster.h"
 
 #include <doctest/doctest.h>

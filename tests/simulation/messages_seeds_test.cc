@@ -1,8 +1,8 @@
-// Thousands of simulated jobs that exchange messages under delay, slicing, clogs and kills. A failing seed prints the
+// Thousands of simulated jobs that exchange messages with delays, slicing, clogs and kills. A failing seed prints the
 // command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (1000 unless said otherwise, fewer under a sanitizer)
-//   RONDO_SEED=17       only this one
+//   RONDO_SEEDS=20000   number of seeds (default: 1000, fewer under a sanitizer)
+//   RONDO_SEED=17       only this seed
 #include <doctest/doctest.h>
 
 #include <string>
@@ -29,7 +29,7 @@ TEST_CASE("every seed delivers every message in order or names the dead rank, an
     full_writes += outcome.counters.full_writes;
   }
   if (only != 0) return;
-  // The faults really happened.
+  // The faults must really have happened.
   CHECK(kills > last / 10);
   CHECK(failed > kills);
   CHECK(received > 10 * last);

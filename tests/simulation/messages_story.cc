@@ -16,13 +16,13 @@
 namespace rondo {
 namespace {
 
-constexpr Duration kTimeout = std::chrono::seconds(20);  // of virtual time
+constexpr Duration kTimeout = std::chrono::seconds(20);  // virtual time
 constexpr Tag kExactTags = 4;                            // 0..3: received by rank and tag
-constexpr Tag kTags = 6;                                 // 4, 5: from any rank
-constexpr std::size_t kLeastBytes = 16;                  // room for a message to say which it is
+constexpr Tag kTags = 6;                                 // 4, 5: received by tag, from any rank
+constexpr std::size_t kLeastBytes = 16;                  // room for the text that identifies a message
 constexpr std::size_t kMostBytes = 2000;
 
-// Nothing in a simulated job may block the one thread there is.
+// A simulated job has only one thread, which must not block.
 class NoWaiter final : public Waiter {
  public:
   void Sleep(Endpoint&, int, TimePoint) override { ++sleeps; }
@@ -66,7 +66,7 @@ class MessagesStory {
     std::size_t next = 0;
     Work barrier;
     std::optional<Status> met;
-    std::unique_ptr<Communicator> communicator;  // dies before the memory above
+    std::unique_ptr<Communicator> communicator;  // destroyed before the memory above
   };
 
   void Draw() {
@@ -126,7 +126,7 @@ class MessagesStory {
       theirs.insert(theirs.begin() + static_cast<std::ptrdiff_t>(random_.Below(theirs.size() + 1)),
                     {.peer = tag < kExactTags ? from : kAnyRank, .tag = tag, .memory = std::string(kMostBytes, '.')});
     }
-    // Receives fall anywhere among the sends.
+    // Receives are inserted at random places among the sends.
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       std::vector<Operation>& all = ranks_[r].operations;
       std::size_t from = 0;
@@ -149,7 +149,7 @@ class MessagesStory {
       }
       if (all_over) break;
       outcome_.killed |= network_->counters().kills > 0;
-      // Nothing under way means that only a deadline can end this.
+      // If nothing is in flight, only a deadline can end the wait.
       if (!network_->Step()) network_->clock()->Advance(std::chrono::milliseconds(20));
       if (network_->clock()->Now() > begin + 3 * kTimeout) Violate("somebody still waits after all timeouts");
     }
@@ -158,9 +158,9 @@ class MessagesStory {
       if (!Dead(r) && outcome_.violation.empty()) Judge(r);
   }
 
-  // True when it has nothing left to do.
+  // Returns true if the rank has nothing left to do.
   bool TakeTurn(RankState& rank) {
-    // First everybody meets, so that whoever fails can tell everybody.
+    // All ranks connect first, so that a failing rank can notify every peer.
     if (!rank.met && !(rank.met = rank.barrier.Test())) return false;
     while (rank.next < rank.operations.size() && random_.Chance(0.7)) Issue(rank, rank.operations[rank.next++]);
     bool over = rank.next == rank.operations.size();
@@ -180,7 +180,7 @@ class MessagesStory {
   }
 
   void Judge(Rank r) {
-    std::map<std::pair<Rank, Tag>, int> last;  // by (sender, tag): the number last received
+    std::map<std::pair<Rank, Tag>, int> last;  // by (sender, tag): the number of the last received message
     for (Operation& one : At(r).operations) {
       if (!*one.status) {
         ++outcome_.failed;
@@ -210,7 +210,7 @@ class MessagesStory {
     if (text.starts_with(head)) std::from_chars(text.data() + head.size(), text.data() + text.size(), number);
     if (text != Payload(message->source, message->tag, number, text.size()))
       return Violate(fmt::format("rank {}: '{}' with tag {} from rank {}", r, text, message->tag, message->source));
-    // After a death some in between may have failed.
+    // After a death some messages in between may have failed.
     auto [seen, fresh] = last.try_emplace({message->source, message->tag}, -1);
     const bool next = network_->counters().kills > 0 ? number > seen->second : number == seen->second + 1;
     if (!next)

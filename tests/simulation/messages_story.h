@@ -2,11 +2,11 @@
 // one seed. The seed draws ranks, link, limits, the messages, the order of calls, and whether and when a rank is
 // killed.
 //
-// What must hold, whatever happens (the outcome has the first violation in words):
-//   - every receive that ends with success has a whole message that it may take, in the order of its (sender, tag);
+// Guarantees that are checked (the outcome has the first violation as text):
+//   - every receive that succeeds has a whole message that matches it, in the order of its (sender, tag);
 //   - without a kill everything succeeds;
-//   - after a kill every operation of a survivor ends with success, or with an error that names the dead rank;
-//   - nobody hangs: everything is over within the operations' timeout of virtual time.
+//   - after a kill every operation of a survivor succeeds, or fails with an error that names the dead rank;
+//   - no rank hangs: everything ends within the operations' timeout of virtual time.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 namespace rondo {
 
 struct MessagesOutcome {
-  std::string violation;  // empty: all is well
-  bool killed = false;    // the kill fired while somebody still worked
+  std::string violation;  // empty: no violation
+  bool killed = false;    // the kill happened while some rank was still working
   int failed = 0;         // operations of survivors that ended with an error
-  int received = 0;       // messages
+  int received = 0;       // messages that were received
   SimCounters counters;
   std::uint64_t trace_hash = 0;
 };

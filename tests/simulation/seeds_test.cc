@@ -1,8 +1,8 @@
-// Thousands of simulated jobs under delay, slicing, clogs and kills: right sums or an error that names the dead rank,
-// never a hang. A failing seed prints the command that replays it.
+// Thousands of simulated jobs with delays, slicing, clogs and kills. The results are correct sums or errors that name
+// the dead rank, and no job hangs. A failing seed prints the command that replays it.
 //
-//   RONDO_SEEDS=20000   how many (2000 unless said otherwise, fewer under a sanitizer)
-//   RONDO_SEED=17       only this one
+//   RONDO_SEEDS=20000   number of seeds (default: 2000, fewer under a sanitizer)
+//   RONDO_SEED=17       only this seed
 #include "tests/simulation/seeds.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("every seed gives right sums or an error that names the dead rank, and
     full_writes += outcome.counters.full_writes;
   }
   if (only != 0) return;
-  // The faults really happened.
+  // The faults must really have happened.
   CHECK(kills > last / 10);
   CHECK(failed_ranks > kills / 2);
   CHECK(slices > last);

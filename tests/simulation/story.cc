@@ -12,9 +12,9 @@
 namespace rondo {
 namespace {
 
-constexpr Duration kTimeout = std::chrono::seconds(20);  // of virtual time
+constexpr Duration kTimeout = std::chrono::seconds(20);  // virtual time
 
-// Nothing in a simulated job may block the one thread there is.
+// A simulated job has only one thread, which must not block.
 class NoWaiter final : public Waiter {
  public:
   void Sleep(Endpoint&, int, TimePoint) override { ++sleeps; }
@@ -38,7 +38,7 @@ class Story {
  private:
   struct RankState {
     std::unique_ptr<Communicator> communicator;
-    std::size_t next = 0;  // operation to issue
+    std::size_t next = 0;  // index of the next operation to issue
     std::unique_ptr<plain::Buffers> buffers;
     Work work;
     bool working = false;
@@ -68,7 +68,8 @@ class Story {
     checksums_ = random_.Chance(0.5);
   }
 
-  // Any algorithm of the table, any root and placement; counts even, or each rank's its own, some zero.
+  // Draws any algorithm of the table, any root and placement. Counts are equal, or different for each rank and
+  // sometimes zero.
   plain::Case DrawOperation() {
     const auto algorithms = AllAlgorithms();
     const AlgorithmEntry& entry = algorithms[random_.Below(algorithms.size())];
@@ -119,13 +120,13 @@ class Story {
       for (Rank r = 0; r < world_; ++r) {
         if (r == victim_ && network_->counters().kills > 0) continue;
         RankState& rank = ranks_[static_cast<std::size_t>(r)];
-        rank.communicator->Progress();  // also when it is through: it still answers others
+        rank.communicator->Progress();  // also after its last operation, because it still answers other ranks
         if (!rank.over) TakeTurn(r, rank);
         all_over &= rank.over;
       }
       if (all_over) break;
       outcome_.killed |= network_->counters().kills > 0;
-      // Nothing under way means that only a deadline can end this.
+      // If nothing is in flight, only a deadline can end the wait.
       if (!network_->Step()) network_->clock()->Advance(std::chrono::milliseconds(20));
       if (network_->clock()->Now() > begin + 3 * kTimeout)
         Violate(fmt::format("after {} s of virtual time somebody still waits",
@@ -195,7 +196,7 @@ class Story {
   int world_ = 1;
   std::uint32_t frame_bytes_ = 0;
   bool checksums_ = false;
-  bool one_host_ = false;  // where large vectors go in slices
+  bool one_host_ = false;  // all ranks share one host, so large vectors are sliced
   Rank victim_ = kNoRank;
   std::vector<plain::Case> plan_;
   std::unique_ptr<SimNetwork> network_;

@@ -1,4 +1,4 @@
-// Which bytes of a stream lie in windows, as the receiver and as the sender count them.
+// Which bytes of a stream belong to advertised buffers (windows), as receiver and sender compute it.
 #include "transport/ib/advertised_buffers.h"
 
 #include <doctest/doctest.h>
@@ -45,7 +45,7 @@ TEST_CASE("what came by windows lies there, and all else in the ring") {
   CHECK(r.buffers.Take(100, 50));
   CHECK(r.buffers.Take(150, 20));
   CHECK(r.buffers.Take(170, 30));
-  CHECK(r.buffers.Take(360, 20));  // the first 60 had come by the ring
+  CHECK(r.buffers.Take(360, 20));  // the first 60 bytes came through the ring
   CHECK(r.Runs(90, 380) == "ring 100, window 0 150, window 500 200, ring 360, window 660 380, ");
   CHECK(r.Runs(120, 160) == "window 20 150, window 500 160, ");
   CHECK(r.Runs(310, 370) == "ring 360, window 660 370, ");

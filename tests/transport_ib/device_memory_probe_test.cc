@@ -1,4 +1,4 @@
-// By which ways adapters can reach memory of GPUs: every answer, from facts that are made up.
+// How adapters can reach memory of GPUs: every possible result, from invented facts.
 #include "transport/ib/device_memory_probe.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace device_memory_probe_test {
 
 bool Has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
-// A machine on which both ways work.
+// A machine that supports both ways.
 DeviceMemoryFacts Able() {
   return {.library_has_dma_buf = true,
           .adapters = {{.adapter = "mlx5_0:1", .refusal = 0}, {.adapter = "mlx5_1:1", .refusal = 0}},
@@ -67,7 +67,7 @@ TEST_CASE("a way that is named is tried whatever is known, and no other") {
   ways = DecideDeviceMemory(neither, DeviceMemoryChoice::kPeerMemory);
   CHECK(Has(ways.no_dma_buf, "not allowed"));
   CHECK(ways.no_peer_memory.empty());
-  // But for a function that is not there to be called.
+  // One exception: a missing function cannot be called.
   neither.library_has_dma_buf = false;
   CHECK(!DecideDeviceMemory(neither, DeviceMemoryChoice::kDmaBuf).no_dma_buf.empty());
 

@@ -1,6 +1,7 @@
-// Memory of a GPU is made known to adapters by the way that works, or nothing is and it is said why: with adapters that
-// are fakes (fake_adapters.h), since soft-RoCE takes no such memory. That real ones refuse, and that lanes send from
-// what is registered without looking at it, is tested in a guest (guest_device_memory.cc).
+// Memory of a GPU is registered with all adapters in a way that works; otherwise nothing is registered and the error
+// gives the reason. The adapters are fakes (fake_adapters.h), because soft-RoCE does not accept such memory. A test in
+// a guest (guest_device_memory.cc) checks that real adapters refuse it, and that lanes send registered memory without
+// reading it.
 #include "transport/device_memory.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +31,7 @@ constexpr std::size_t kPage = 4096;
 
 bool Has(const Error& error, const std::string& words) { return error.message().find(words) != std::string::npos; }
 
-// Addresses of a GPU: nothing is mapped there, and whoever looks dies of it.
+// Addresses of a GPU: nothing is mapped there, so any access crashes.
 class GpuMemory {
  public:
   explicit GpuMemory(std::size_t bytes = 16 * kPage)
@@ -47,7 +48,7 @@ class GpuMemory {
   void* const at_;
 };
 
-// What a driver exports: to the fakes it is a number.
+// A descriptor as a driver exports it: the fakes use it only as a number.
 Fd Export() { return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 struct Answer {
@@ -86,7 +87,7 @@ TEST_CASE("adapters that take it as dma-buf are given its descriptor, its offset
     CHECK(told.offset == 3 * kPage + 100);
     CHECK(told.address == gpu.address() + 100);
     CHECK(told.bytes == 9000);
-    CHECK(told.access == 0);  // to be read, no more
+    CHECK(told.access == 0);  // read access only
   }
 }
 
@@ -140,7 +141,7 @@ TEST_CASE("where the library, an adapter or the driver has no dma-buf it is know
     by_address(refuses, memory);
   }
   {
-    // It takes dma-bufs, but not this one.
+    // The adapter accepts dma-bufs, but not this one.
     FakeMachine particular(
         {{.name = "mlx5_0", .dma_buf_refusal = 0, .own_buffer_refusal = EINVAL, .peer_memory_refusal = 0}});
     by_address(particular, memory);
@@ -156,7 +157,7 @@ TEST_CASE("where neither works the answer is to stage it, with both reasons and 
   const GpuMemory gpu;
   const Fd exported = Export();
   const DeviceMemory memory{.bytes = gpu.bytes(), .dma_buf_fd = exported.get(), .device = "GPU 3 (0000:65:00.0)"};
-  Answer answer = Ask(machine, memory, true);  // the module is there, and does not know the address
+  Answer answer = Ask(machine, memory, true);  // the module is loaded, but does not know the address
   REQUIRE(!answer.registration);
   const Error& refused = answer.registration.error();
   CAPTURE(refused.message());
@@ -186,7 +187,7 @@ TEST_CASE("what no adapter is to be asked none is asked") {
   const Answer by_address = Ask(machine, memory, false, DeviceMemoryChoice::kPeerMemory);
   REQUIRE(by_address.registration);
   CHECK((*by_address.registration)->way() == DeviceMemoryWay::kPeerMemory);
-  // Nothing exported: there is no other way to take.
+  // Nothing was exported, and no other way is allowed.
   CHECK(!Ask(machine, {.bytes = gpu.bytes(), .device = "GPU 0"}, true, DeviceMemoryChoice::kDmaBuf).registration);
 }
 
@@ -201,7 +202,7 @@ TEST_CASE("where the second adapter refuses, what the first was told is given ba
   CAPTURE(answer.registration.error().message());
   CHECK(Has(answer.registration.error(), "by dma-buf: mlx5_1:1 refuses it (Invalid argument)"));
   CHECK(Has(answer.registration.error(), "by peer memory: mlx5_1:1 refuses it (Bad address)"));
-  CHECK(machine.told.size() == 2);  // the first adapter, by either way
+  CHECK(machine.told.size() == 2);  // the first adapter was asked both ways
   CHECK(machine.registered_now() == 0);
   CHECK(machine.given_back_twice == 0);
   CHECK(!answer.view.any_of_device());
@@ -229,7 +230,7 @@ TEST_CASE("an offset that does not fit the address is a mistake of the caller's"
   CHECK(machine.told.empty());
 }
 
-// The flags of the mapping that begins there, in the words of proc(5): "dc" is one that children do not get.
+// The flags of the mapping that contains the address, as in proc(5): "dc" means that children do not get it.
 std::string FlagsOfMapping(std::uint64_t address) {
   std::ifstream smaps("/proc/self/smaps");
   bool here = false;
@@ -244,7 +245,8 @@ std::string FlagsOfMapping(std::uint64_t address) {
 }
 
 TEST_CASE("forks are no concern of it: its mapping stays as it is, and a child gives nothing back") {
-  FakeMachine machine({{.name = "mlx5_0", .peer_memory_refusal = 0}});  // whose library needs care at forks
+  // The library does not make forks safe by itself.
+  FakeMachine machine({{.name = "mlx5_0", .peer_memory_refusal = 0}});
   REQUIRE(!machine.devices[0]->verbs().forks_safely());
   const GpuMemory gpu;
   const std::string before = FlagsOfMapping(gpu.address());

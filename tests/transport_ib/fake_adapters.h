@@ -1,8 +1,8 @@
-// A fake of verbs, for what soft-RoCE cannot do: adapters that take memory of a GPU, as dma-buf or by its address, or
-// refuse it in ways of their own. They are opened, and register memory, which they never look at; nothing can be sent.
-// Everything else of verbs is tested with real ones (tests/vm).
+// A fake of verbs, for what soft-RoCE cannot do: adapters that accept memory of a GPU as a dma-buf or by its address,
+// or refuse it with a chosen error. They can be opened and can register memory, which they never read; nothing can be
+// sent. Everything else is tested with real verbs (tests/vm).
 //
-// One machine at a time: libibverbs knows no context for whom it works.
+// Only one machine may exist at a time, because functions of libibverbs get no context.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,14 +25,14 @@ namespace rondo::ib {
 
 struct FakeAdapter {
   std::string name;
-  int dma_buf_refusal = EOPNOTSUPP;  // errno; 0: it takes memory as dma-buf
-  int own_buffer_refusal = 0;        // likewise, of a buffer there really is
-  int peer_memory_refusal = EFAULT;  // likewise, by its address
+  int dma_buf_refusal = EOPNOTSUPP;  // errno; 0: accepts memory as a dma-buf
+  int own_buffer_refusal = 0;        // errno for a dma-buf that really exists
+  int peer_memory_refusal = EFAULT;  // errno for memory by its address
 };
 
 class FakeMachine {
  public:
-  // What an adapter was told of.
+  // One registration that an adapter was asked for.
   struct Told {
     std::string adapter;
     bool dma_buf = false;
@@ -78,9 +78,9 @@ class FakeMachine {
   }
 
   std::vector<std::shared_ptr<const Device>> devices;
-  std::deque<Told> told;  // in order
+  std::deque<Told> told;  // in the order of the calls
   int given_back_twice = 0;
-  std::uint64_t refused = 0;  // that an adapter did not take
+  std::uint64_t refused = 0;  // registrations that an adapter refused
 
  private:
   struct Adapter {

@@ -1,6 +1,6 @@
-// Collectives on memory of devices that adapters send from where it lies: real verbs, on devices that are played in the
-// host's memory (tests/support/plain_device.h). Soft-RoCE takes pages only while this process may touch them, so they
-// are opened to it for as long as it takes to register them; whoever touches them afterwards dies of it.
+// Collectives on memory of devices that adapters send without a copy: real verbs, with fake devices in the host's
+// memory (tests/support/plain_device.h). Soft-RoCE registers pages only while this process may access them, so the
+// pages are accessible while they are registered. Any later access by the process crashes it.
 //
 // Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root.
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ namespace rondo {
 namespace {
 
 constexpr std::uint64_t kWindowBytes = 256 * 1024;
-constexpr std::uint64_t kCount = 100'000;  // several windows
+constexpr std::uint64_t kCount = 100'000;  // several staging windows
 
 class OpeningTransport final : public PassingTransport, private DeviceRegistrar {
  public:
@@ -51,7 +51,7 @@ class OpeningTransport final : public PassingTransport, private DeviceRegistrar 
   std::atomic<int> registered_{0};
 };
 
-// Two ranks, on a device of the machine each.
+// Two ranks, each with its own fake device.
 template <typename Body>
 void OnBoth(Body body) {
   std::vector<std::shared_ptr<OpeningTransport>> transports;
@@ -107,7 +107,8 @@ TEST_CASE("every collective is right on memory of devices, and what is only give
     CHECK(transport.registered() > 0);
     const std::uint64_t before = own.device->bytes_to_host();
     CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather)) == "");
-    CHECK(own.device->bytes_to_host() - before == kCount * sizeof(std::int64_t));  // what it gets of its own
+    // Only the block that the rank contributes itself.
+    CHECK(own.device->bytes_to_host() - before == kCount * sizeof(std::int64_t));
     CHECK(communicator.DescribePaths().find("sent by adapters from where it lies") != std::string::npos);
     plain::Case broadcast = CaseOf(Collective::kBroadcast);
     broadcast.in_place = true;

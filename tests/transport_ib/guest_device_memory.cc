@@ -1,9 +1,9 @@
-// Memory of a device is sent without any processor looking at it. Soft-RoCE knows no GPUs, but it reads registered
-// pages by the kernel's own mapping: so here a device's memory is pages of the host that are registered by their
-// address, as with nvidia_peermem, and then taken away from this process (PROT_NONE). Whoever touches them dies of it.
+// Memory of a device is sent, and no processor reads it. Soft-RoCE does not support GPUs, but it reads registered pages
+// through the kernel's own mapping. So a device's memory is pages of the host here. They are registered by their
+// address, as with nvidia_peermem, and then made inaccessible to this process (PROT_NONE): any access crashes it.
 //
-// Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2
-// is on another interface.
+// Must run as root in a guest of tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down
+// and up. rxe2 uses another interface.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ namespace {
 constexpr std::uint64_t kMegabyte = 1024 * 1024;
 const IbOptions kByAddress{.device_memory = DeviceMemoryChoice::kPeerMemory};
 
-// Byte i of it is what a side sends as byte i of its stream.
+// Byte i of these pages is byte i of the side's stream.
 class DevicePages {
  public:
   DevicePages(Side& side, std::size_t bytes) : bytes_(bytes) {
@@ -45,7 +45,7 @@ class DevicePages {
   }
   DevicePages(const DevicePages&) = delete;
 
-  // Anew, as these parts.
+  // Replaces the registrations by registrations of these parts.
   void Register(Side& side, const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
     REQUIRE(mprotect(at_, bytes_, PROT_READ | PROT_WRITE) == 0);
     registrations_.clear();
@@ -65,7 +65,7 @@ class DevicePages {
   std::vector<std::unique_ptr<DeviceRegistration>> registrations_;
 };
 
-// One call: `header` bytes of the host's memory and the next `body` bytes of the device's.
+// One call of Write: `header` bytes of the host's memory and the next `body` bytes of the device's.
 void Send(Side& side, const DevicePages& pages, std::size_t header, std::size_t body) {
   std::vector<std::byte> host(header);
   for (std::size_t i = 0; i < header; ++i) host[i] = Pattern(side.rank, side.sent + i);
@@ -121,7 +121,8 @@ TEST_CASE("pieces of any size, with and without a header, arrive as they are and
     const std::size_t all = 3 * kMegabyte;
     const DevicePages pages(pair[0], all + kMegabyte);
     Random random(ring);
-    // The least first: what fits into a request, what is a byte more or less than a page or than what is copied.
+    // The smallest sizes first: those that fit into a request, and a byte more or less than a page or than the limit
+    // for copies.
     std::vector<std::size_t> sizes{1, 2, 64, 255, 256, 257, 511, 512, 513, 4095, 4096, 4097, 16 * 1024 - 1, 16 * 1024};
     while (pair[0].sent < all) {
       std::size_t size = 1 + random.Below(random.Below(4) == 0 ? 300'000 : 3000);
@@ -165,8 +166,8 @@ TEST_CASE("more small pieces than can be lent at a time wait, and an owner that 
       side.sent += side.lane->Write(pieces);
       if (side.sent == until) break;
       ++shorts;
-      pair[1].endpoint->Poll(SteadyClock().Now());  // its credit for what came
-      // Seen by the owner, though not by who waits for room: it is news to the next Arm.
+      pair[1].endpoint->Poll(SteadyClock().Now());  // returns the credit for the received bytes
+      // Peek handles the event, but the writer that waits for room does not see it: the next Arm must report it.
       if (round % 2 == 1) {
         poll(nullptr, 0, 1);
         side.lane->Peek(1);
@@ -181,7 +182,7 @@ TEST_CASE("more small pieces than can be lent at a time wait, and an owner that 
     }
     pair.Until([&] { return Arrived(pair, side.sent); });
   }
-  CHECK(shorts > 0);  // 200 pieces are more than are lent at a time
+  CHECK(shorts > 0);  // 200 pieces are more than may be in flight without a copy
   CHECK(pair.wrong() == 0);
 }
 
@@ -236,7 +237,7 @@ TEST_CASE("where nothing of a device was under way the lane goes on, and fails o
     Pair pair({"rxe0", "rxe1"}, true, kMegabyte, kByAddress);
     const DevicePages pages(pair[0], kMegabyte);
     SetLink(false);
-    pair.Exchange(300'000, 300'000, 10'000);  // of the host's memory
+    pair.Exchange(300'000, 300'000, 10'000);  // sent from the host's memory
     CHECK(pair[0].endpoint->TransportTo(1) == "tcp");
     CHECK(!pair[0].lane->sends_device_memory());
     const Bytes piece = pages.At(300'000, 400'000);

@@ -1,7 +1,7 @@
-// What is sent from registered memory is not copied: it is lent until its device knows that it has arrived. Here it is
-// overwritten the moment that it is said to be released, and every byte is checked where it arrives, also while ports
-// fail. Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root: it takes veth1 down and up, under the device rxe1;
-// rxe2 is on another interface.
+// Memory that is registered is sent without a copy, and is released when the device knows that it has arrived. This
+// test overwrites the memory as soon as it is released, and checks every byte on arrival, also while ports fail. Must
+// run as root in a guest of tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down and
+// up. rxe2 uses another interface.
 #include <doctest/doctest.h>
 #include <poll.h>
 
@@ -142,7 +142,7 @@ TEST_CASE("wherever in the stream its port goes down, what was lent goes on by t
       Pair pair({spare ? "rxe0+rxe2" : "rxe0", spare ? "rxe1+rxe2" : "rxe1"}, true, ring);
       Lend(pair, 4 * kMegabyte);
       const std::uint64_t read = 1 + random.Below(kMegabyte);
-      const std::uint64_t written = read + random.Below(ring);  // at most a ring more
+      const std::uint64_t written = read + random.Below(ring);  // at most one ring more
       const std::size_t most = 1 + random.Below(200'000);
       pair.Exchange(written, read, most);
       SetLink(false);

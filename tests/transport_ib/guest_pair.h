@@ -1,4 +1,5 @@
-// The two ends of a lane by RDMA in one process, for the guest's tests: rank 0 and rank 1, each with a transport.
+// The two ends of an RDMA lane in one process, for the tests in a guest: rank 0 and rank 1, each with its own
+// transport.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,11 +26,11 @@ class Silent final : public PeerObserver {
   void OnPeerLost(Rank, Error) override {}
 };
 
-// Of veth1, under rxe1.
+// Takes veth1, the interface under rxe1, up or down.
 inline void SetLink(bool up) {
   REQUIRE(std::system(up ? "ip link set veth1 up" : "ip link set veth1 down") == 0);
   if (!up) return;
-  // A port is active again when its interface has its address and its carrier.
+  // A port is active again once its interface has its address and its carrier.
   for (int waited = 0; std::system("rdma link show rxe1/1 | grep -q ACTIVE") != 0; ++waited) {
     REQUIRE(waited < 100);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -40,13 +41,14 @@ inline std::byte Pattern(Rank from, std::uint64_t offset) {
   return static_cast<std::byte>((offset * 2654435761u + static_cast<std::uint64_t>(from) * 97) >> 7);
 }
 
-// Memory from which a side sends, each byte of the stream from its own place; overwritten as soon as it is released.
+// Memory from which a side sends: each byte of the stream has its own place, and is overwritten as soon as it is
+// released.
 struct Source {
   std::unique_ptr<Memory> memory;
   std::uint64_t overwritten = 0;
 };
 
-// One end of a lane, which sends and checks a pattern.
+// One end of a lane. It sends a pattern, and checks the received pattern.
 struct Side {
   std::shared_ptr<Transport> transport;
   std::unique_ptr<Endpoint> endpoint;
@@ -55,9 +57,9 @@ struct Side {
   std::uint64_t sent = 0;
   std::uint64_t read = 0;
   std::uint64_t wrong = 0;
-  Source source;  // if it has been given one
+  Source source;  // set by Allocate
 
-  // From now on it sends from memory of its transport's, `bytes` at most.
+  // Makes the side send from memory of its transport, `bytes` at most in all.
   void Allocate(std::uint64_t bytes) {
     auto memory = transport->Allocate(bytes);
     REQUIRE(memory);
@@ -70,7 +72,7 @@ struct Side {
     const MutableBytes all = source.memory->bytes();
     while (source.overwritten < lane->released()) all[source.overwritten++] = std::byte{0xDD};
   }
-  // Pieces of `most` bytes, one behind the other.
+  // Sends consecutive pieces of `most` bytes.
   void SendLent(std::uint64_t until, std::size_t most) {
     const Bytes rest = Bytes(source.memory->bytes()).subspan(sent, std::min<std::uint64_t>(2 * most, until - sent));
     const std::array<Bytes, 2> pieces{rest.first(std::min(most, rest.size())),
@@ -95,7 +97,7 @@ struct Side {
 
 class Pair {
  public:
-  // The ports of either, in IbOptions' words; of `options` nothing else that is given here counts.
+  // Makes both sides. `ports` are the ports of each side, as in IbOptions; they and `may_fall_back` override `options`.
   Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = 64 * 1024,
        IbOptions options = {}) {
     EndpointConfig config;
@@ -126,7 +128,7 @@ class Pair {
       side.lane = *lane;
     }
     Until([&] { return sides_[0].lane->state() == LaneState::kOpen && sides_[1].lane->state() == LaneState::kOpen; });
-    // Both have said so.
+    // Until both sides have sent and received a byte.
     Exchange(1, 1, 1);
   }
 
@@ -142,7 +144,7 @@ class Pair {
       REQUIRE(SteadyClock().Now() < late);
     }
   }
-  // Goes on until so many bytes have been written in all, each way, and all or some of them read.
+  // Continues until each side has written `written` bytes in all, and has read `read` of them.
   void Exchange(std::uint64_t written, std::uint64_t read, std::size_t most) {
     Until([&] {
       bool done = true;

@@ -1,4 +1,4 @@
-// Prints the machine's RDMA ports, and which of them each argument means. Run in a guest of tools/dev/lab/rdma_vm
+// Prints the machine's RDMA ports, and which ports each argument selects. Runs in a guest of tools/dev/lab/rdma_vm
 // (tests/vm).
 #include <fmt/core.h>
 

@@ -1,7 +1,8 @@
-// What is expected in registered memory is written there by the other side's device, and only there, and only until it
-// is consumed or given up. Every byte is checked where it arrives and overwritten when it is read, and all memory
-// around the windows is looked at in the end, also while ports fail. Run in a guest of tools/dev/lab/rdma_vm
-// (tests/vm), as root: it takes veth1 down and up, under the device rxe1; rxe2 is on another interface.
+// Bytes that are expected in registered memory are written there by the other side's device. It writes nowhere else,
+// and only until the memory is consumed or revoked. Every byte is checked on arrival and overwritten when it is read,
+// and all memory around the windows is checked at the end, also while ports fail. Must run as root in a guest of
+// tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down and up. rxe2 uses another
+// interface.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ constexpr std::uint64_t kMegabyte = 1024 * 1024;
 constexpr std::byte kUntouched{0xEE};
 constexpr std::byte kRead{0xDD};
 
-// Where a side expects its stream: byte o of it at byte o of this memory, in windows; what is between these is read
-// elsewhere, and its place in the memory guards them.
+// The memory in which a side expects its stream: byte o of the stream at byte o, if a window covers it. Bytes between
+// windows are read into other memory; their places here are guards.
 class Expected {
  public:
   Expected(Side& side, std::uint64_t bytes) : side_(side) {
@@ -40,7 +41,7 @@ class Expected {
     reach_ = begin + bytes;
     return true;
   }
-  // AdvertisedBuffers of any size, `most` at most, side by side or not, some way ahead.
+  // Grants random windows: at most `most`, of any size, adjacent or not, some way ahead.
   void ExpectSome(Random& random, std::uint64_t most) {
     for (std::uint64_t left = 1 + random.Below(4); left > 0; --left) {
       const std::uint64_t begin = std::max(reach_, side_.read) + random.Below(2) * random.Below(200);
@@ -49,15 +50,14 @@ class Expected {
     }
   }
 
-  // What there is, `most` at most.
+  // Reads what has arrived, at most `most` bytes.
   void Read(std::size_t most) {
     const std::uint64_t until = side_.read + most;
     for (std::uint64_t before = side_.read; ReadPart(until), side_.read != before && side_.read < until;)
       before = side_.read;
   }
 
-  // AdvertisedBuffers of which everything is read are as they were left then, and all that never was a window is
-  // untouched.
+  // Whether windows that were read completely are as they were left, and all memory outside of windows is unchanged.
   bool Intact() const {
     std::size_t window = 0;
     for (std::uint64_t at = 0; at < all().size(); ++at) {
@@ -74,7 +74,7 @@ class Expected {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  // Of one window, or of what is between two.
+  // Reads bytes of one window, or bytes between two windows.
   void ReadPart(std::uint64_t until) {
     while (next_ < windows_.size() && windows_[next_].end <= side_.read) ++next_;
     const bool inside = next_ < windows_.size() && windows_[next_].begin <= side_.read;
@@ -108,7 +108,7 @@ TEST_CASE("what is expected in time lies there before anybody has read it, and i
     const std::uint64_t begin = pair[1].read + 100;
     Expected expected(pair[1], kMegabyte);
     REQUIRE(expected.Expect(begin, 200'000));
-    // It is told when its owner looks next, and heard when the other does.
+    // The window is announced at the owner's next poll, and received at the peer's next poll.
     for (int i = 0; i < 100; ++i) pair.Poll();
     const std::uint64_t end = begin + 300'000;
     pair.Until([&] {
@@ -140,8 +140,8 @@ TEST_CASE("what was sent before it was expected comes by the ring, and what foll
     for (int i = 0; i < 100; ++i) pair.Poll();
   };
   send(150'000);
-  REQUIRE(expected.Expect(50'000, 50'000));    // all of it has arrived
-  REQUIRE(expected.Expect(100'000, 100'000));  // half of it has
+  REQUIRE(expected.Expect(50'000, 50'000));    // all of its bytes have arrived already
+  REQUIRE(expected.Expect(100'000, 100'000));  // half of its bytes have arrived already
   for (int i = 0; i < 100; ++i) pair.Poll();
   send(250'000);
   CHECK(expected.all()[149'999] == kUntouched);
@@ -165,7 +165,8 @@ TEST_CASE("memory that is not registered is no window, nor that which is not any
   REQUIRE_MESSAGE(registration, registration.error().ToString());
   CHECK_FALSE(lane.Expect(1000, memory.first(10)));
   CHECK_FALSE(lane.Expect(1000, memory.subspan(90'000, 2)));
-  CHECK_FALSE(pair[0].lane->Expect(1000, memory.subspan(1, 90'000)));  // another's
+  // The memory is registered with the other side's transport.
+  CHECK_FALSE(pair[0].lane->Expect(1000, memory.subspan(1, 90'000)));
   CHECK(lane.Expect(1000, memory.subspan(1, 10)));
   pair.Exchange(2000, 1010, 1000);
   CHECK(pair.wrong() == 0);
@@ -287,7 +288,7 @@ TEST_CASE("wherever in a window its port goes down, the rest comes by the ring, 
         });
       };
       const std::uint64_t read = 1 + random.Below(kMegabyte);
-      const std::uint64_t sent = read + random.Below(ring / 2);  // what is read is told by quarters of a ring
+      const std::uint64_t sent = read + random.Below(ring / 2);  // read bytes are reported in quarters of a ring
       go_on(sent, read);
       SetLink(false);
       go_on(kAll, kAll);

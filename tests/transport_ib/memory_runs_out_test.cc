@@ -1,5 +1,5 @@
-// Memory runs out while a region is removed: that one is not found any more, and all others still are, above all those
-// of devices, whose bytes would else be read.
+// Memory runs out while a region is removed. The removed region must not be found any more, and all other regions must
+// still be found. This matters most for regions of devices: if they were not found, a processor would read their bytes.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -50,7 +50,7 @@ TEST_CASE("a region that is removed when memory has run out is gone, and only th
   CHECK(view.FindOfDevice(other_gpu.memory).region == &other_gpu);
   CHECK(view.Find(other_host.memory) == &other_host);
 
-  // And as soon as there is memory again nothing is left of them.
+  // Once there is memory again, nothing of the removed regions is left.
   registrations->Add(gpu);
   CHECK(view.FindOfDevice(gpu.memory).region == &gpu);
   registrations->Remove(gpu);

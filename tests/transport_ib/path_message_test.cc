@@ -1,4 +1,4 @@
-// What two ranks say to each other before they have RDMA: bytes that must be read back, and others that must not.
+// The messages of two ranks before they use RDMA: valid bytes must be decoded, invalid bytes must be refused.
 #include "transport/ib/path_message.h"
 
 #include <doctest/doctest.h>
@@ -77,13 +77,13 @@ TEST_CASE("Other bytes are refused") {
     CHECK(refused(bytes));
   }
   bytes = good;
-  bytes[9] = std::byte{2};  // neither Ethernet nor not
+  bytes[9] = std::byte{2};  // the flag for Ethernet must be 0 or 1
   CHECK(refused(bytes));
   bytes = good;
-  bytes[79] = std::byte{2};  // neither your fault nor not
+  bytes[79] = std::byte{2};  // the flag for the peer's fault must be 0 or 1
   CHECK(refused(bytes));
   bytes = good;
-  bytes[80] = static_cast<std::byte>(kMaxWhyBytes + 1);  // the reason's length
+  bytes[80] = static_cast<std::byte>(kMaxWhyBytes + 1);  // the length of the reason
   CHECK(refused(bytes));
 }
 

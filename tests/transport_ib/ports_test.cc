@@ -1,4 +1,4 @@
-// Which port and GID the words of a user mean, on machines that are made up.
+// Which port and GID a user's setting selects, on invented machines.
 #include "transport/ib/ports.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string&
   const auto parsed = IpAddress::Parse(ip);
   REQUIRE(parsed);
   if (parsed->is_v4()) {
-    gid.bytes[10] = gid.bytes[11] = std::byte{0xff};  // mapped into IPv6
+    gid.bytes[10] = gid.bytes[11] = std::byte{0xff};  // an IPv4 address mapped into IPv6
     std::copy(parsed->bytes().begin(), parsed->bytes().end(), gid.bytes.begin() + 12);
   } else {
     std::copy(parsed->bytes().begin(), parsed->bytes().end(), gid.bytes.begin());
@@ -24,7 +24,7 @@ Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string&
   return gid;
 }
 
-// As a kernel fills the table: both versions of each address, link-local ones first.
+// A port with a GID table as the kernel fills it: both RoCE versions of each address, link-local addresses first.
 Port RocePort(const std::string& device, const std::string& ip, const std::string& interface, double gbps = 100) {
   Port port{
       .device = device, .ethernet = true, .active = true, .state = "active", .mtu_bytes = 4096, .line_gbps = gbps};

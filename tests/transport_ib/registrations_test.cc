@@ -1,4 +1,4 @@
-// Which registered region covers some bytes.
+// Which registered region contains given bytes.
 #include "transport/ib/registrations.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@
 namespace rondo::ib {
 namespace registrations_test {
 
-std::array<std::byte, 1000> memory;  // a place for regions; never looked at
+std::array<std::byte, 1000> memory;  // provides addresses for regions; never accessed
 
 Bytes At(std::size_t begin, std::size_t end) { return Bytes(memory).subspan(begin, end - begin); }
 
@@ -105,7 +105,7 @@ TEST_CASE("a device's region is found for whatever bytes begin in it, and never 
     CHECK(front.region == region);
     CHECK(front.bytes == static_cast<std::size_t>(bytes));
   }
-  // A byte of it is enough to be no memory of the host's.
+  // One byte of device memory is enough: the range is then not the host's.
   CHECK(table.view.IsOfDevice(At(50, 101)));
   CHECK(table.view.IsOfDevice(At(0, 1000)));
   CHECK(!table.view.IsOfDevice(At(50, 100)));

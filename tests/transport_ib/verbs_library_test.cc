@@ -1,4 +1,4 @@
-// Loading libibverbs: where there is none, or a wrong one, that is said in words and nothing else happens.
+// Loads libibverbs. If the library is missing or is a wrong one, the error says so, and nothing else happens.
 #include "transport/ib/verbs_library.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Which bytes of a stream are lent, and until when.
+// Which bytes of a stream are sent without a copy, and when they are released.
 #include "transport/ib/zero_copy_sends.h"
 
 #include <doctest/doctest.h>
@@ -45,7 +45,7 @@ TEST_CASE("everything is released in front of the first byte that is lent") {
   sends.Add(100, Bytes(memory).first(50), region);
   sends.Add(200, Bytes(memory).first(50), region);
   CHECK(sends.released(300) == 100);
-  CHECK_FALSE(sends.GiveBack(100));  // copied bytes are no news
+  CHECK_FALSE(sends.GiveBack(100));  // copied bytes release nothing
   CHECK(sends.GiveBack(120));
   CHECK(sends.released(300) == 120);
   CHECK_FALSE(sends.GiveBack(110));

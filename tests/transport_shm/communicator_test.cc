@@ -1,4 +1,4 @@
-// Communicators among ranks that share memory: what they promise anywhere, on the intranode path and beside it.
+// Communicators of ranks that share memory: their contract, on the intranode path and on lanes.
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ Communicator::Choice ChoiceOf(Communicator& c, const OperationOptions& options =
   return *choice;
 }
 
-// 1 + 2 + ... and back, whatever way it takes.
+// Sums 1 + 2 + ... over the ranks and checks the result, on any path.
 bool Sums(Communicator& c, std::uint64_t count, const OperationOptions& options = {}) {
   std::vector<std::int32_t> input(count, c.rank() + 1), output(count);
   const Status done = c.AllReduce(input.data(), output.data(), count, kInt, ReduceOp::kSum, options);
@@ -59,7 +59,7 @@ TEST_CASE("ranks of one host take the intranode path unless another algorithm is
   });
 }
 
-// Sleeps and yields as ever, on a core that it is told; counts the looks before the first yield.
+// Sleeps and yields like a KernelWaiter, but reports a given core; counts the polls before the first yield.
 class WaiterOn final : public Waiter {
  public:
   explicit WaiterOn(int core) : core_(core) {}
@@ -92,7 +92,7 @@ class WaiterOn final : public Waiter {
   std::atomic<bool> has_yielded_{false};
 };
 
-// Time that passes by reading it alone, however busy the machine is.
+// A clock that advances only when it is read, however busy the machine is.
 struct ToldTime final : Clock {
   TimePoint Now() const override { return TimePoint(std::chrono::nanoseconds(20) * reads.fetch_add(1)); }
   mutable std::atomic<std::int64_t> reads{0};
@@ -110,7 +110,7 @@ TEST_CASE("the core is given away at once to who is waited for and shares it, an
       options.progress_thread = false;
     };
     OnShmRanks({.ranks = 2, .adjust = adjust}, [&](Communicator& c) {
-      CHECK(c.Barrier());  // each tells its core
+      CHECK(c.Barrier());  // each rank publishes its core
       if (c.rank() == 0) waiters[0]->CountFromHere();
       counting.arrive_and_wait();
       if (c.rank() == 1) before_yield = waiters[0]->LooksBeforeYield();
@@ -160,7 +160,7 @@ TEST_CASE("the bits are those of the left fold, in reproducible mode and out of 
 
 TEST_CASE("a user's operation that does not commute sees its operands in rank order") {
   OnShmRanks({.ranks = 4}, [](Communicator& c) {
-    // Keeps the first operand's upper half and the second's lower: (first of all, last of all).
+    // Keeps the first operand's upper half and the second's lower half: the result is (first of all, last of all).
     const auto op = c.DefineOperation(
         {.name = "ends",
          .commutative = false,
@@ -187,7 +187,7 @@ TEST_CASE("a user's operation that does not commute sees its operands in rank or
 TEST_CASE("16-bit floats with wide partials are summed in float32 on the intranode path") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     for (const std::uint64_t count : {10u, 9000u}) {
-      // 256 + 1 + 1 in bfloat16 stays 256; in float32, rounded once, it is 258.
+      // In bfloat16, 256 + 1 + 1 stays 256; computed in float32 and rounded once, it is 258.
       const std::uint16_t mine = c.rank() == 0 ? 0x4380 : 0x3f80;
       std::vector<std::uint16_t> data(count, mine);
       CHECK(c.AllReduce(data.data(), data.data(), count, DataType::kBfloat16, ReduceOp::kSum, {.wide_partials = true}));
@@ -312,7 +312,8 @@ TEST_CASE("allocated memory is read where it lies, mapped once, and let go when 
         CHECK(std::equal(in, in + kCount, out));
       }
       CHECK(c.Barrier());
-      // Two by each of three, for itself and for the two others: those of the round before are gone.
+      // Each of three ranks has two mappings, for its own memory and for each of the two others': the mappings of the
+      // previous round are gone.
       if (c.rank() == 0) CHECK(SharedMappings() - before == kRanks * kRanks * 2);
       CHECK(c.Barrier());
     }
@@ -338,7 +339,7 @@ TEST_CASE("a rank with memory of its own making has all of them read through the
 TEST_CASE("memory that the processor reads and the kernel does not goes through slots") {
   constexpr std::uint64_t kCount = 100'000;
   OnShmRanks({.ranks = 2}, [&](Communicator& c) {
-    // x86-64 cannot forbid reading what may be written; where a processor can, there is nothing to test.
+    // x86-64 cannot forbid reading of writable memory; a processor that can has nothing to test here.
     void* const memory = mmap(nullptr, kCount * 4, c.rank() == 0 ? PROT_WRITE : PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
@@ -354,7 +355,7 @@ TEST_CASE("memory that the processor reads and the kernel does not goes through 
   });
 }
 
-// ---- what goes wrong ----
+// ---- failures ----
 
 TEST_CASE("a rank that never comes is named, while memory is still to be shared and afterwards") {
   for (const bool after : {false, true}) {
@@ -375,7 +376,7 @@ TEST_CASE("a rank that never comes is named, while memory is still to be shared 
 
 TEST_CASE("a rank that leaves in the middle is named by all, at once") {
   std::array<std::atomic<int>, 4> culprits{};
-  std::barrier<> met(4);  // else it leaves while others are still in the first sum
+  std::barrier<> met(4);  // otherwise it would leave while others are still in the first sum
   OnShmRanks({.ranks = 4}, [&](Communicator& c) {
     CHECK(Sums(c, 10));
     met.arrive_and_wait();
@@ -412,7 +413,7 @@ TEST_CASE("ranks in different operations are told: both on the intranode path, o
   }
 }
 
-// How often threads of this process have given up their core of themselves, but for `but`.
+// How often the threads of this process have voluntarily given up their core, without the threads in `but`.
 std::uint64_t SleepsOfThreads(const std::array<pid_t, 2>& but) {
   std::uint64_t sleeps = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -430,7 +431,7 @@ TEST_CASE("progress threads sleep while the calls of others need nothing of them
   OnShmRanks({.ranks = 2}, [&](Communicator& c) {
     callers[static_cast<std::size_t>(c.rank())] = ::gettid();
     std::int32_t one = 1, sum = 0;
-    CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // has started them
+    CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // has started the progress threads
     for (const Algorithm algorithm : {Algorithm::kIntranode, Algorithm::kRing}) {
       CAPTURE(Name(algorithm));
       const std::uint64_t before = c.rank() == 0 ? SleepsOfThreads(callers) : 0;
@@ -472,7 +473,7 @@ TEST_CASE("allocated memory is shown to peers only where all that belongs to an 
     for (int round = 0; round < 3; ++round) {
       const auto input = c.Allocate(kCount * 4);
       REQUIRE(input);
-      // Nobody would look for it, so that it would stay at the peer, whoever frees it.
+      // No peer would look the memory up, so a peer would keep it mapped after it is freed.
       CHECK(c.AllReduce((*input)->bytes().data(), out.data(), kCount, kInt, ReduceOp::kSum));
     }
     CHECK(c.Barrier());

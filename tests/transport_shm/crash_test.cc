@@ -1,5 +1,5 @@
-// A rank that is killed, wherever it is on its way to shared memory or in it: the others are told its name, and when
-// they have let go nothing is left, no descriptor, mapping, socket or file.
+// A rank is killed at any point before or during its use of shared memory. The other ranks get an error that names it,
+// and after they have closed nothing is left: no descriptor, mapping, socket or file.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -27,13 +27,13 @@ namespace crash_test {
 
 constexpr int kRanks = 3;
 constexpr int kAddressBytes = 1024;
-using Addresses = std::array<std::array<char, kAddressBytes>, kRanks>;  // zero-padded behind a length byte pair
+using Addresses = std::array<std::array<char, kAddressBytes>, kRanks>;  // two bytes of length, the address, zeros
 
 struct Report {
-  int died = 0;  // of all operations, 0: none failed
+  int died = 0;  // whether an operation failed: 0 or 1
   int culprit = kNoRank;
-  int descriptors = 0;  // more than before
-  int mappings = 0;     // of shared memory that are left
+  int descriptors = 0;  // open descriptors, minus those at the beginning
+  int mappings = 0;     // mappings of shared memory that are left
 };
 
 int OpenDescriptors() {
@@ -67,7 +67,7 @@ std::string Unpack(const std::array<char, kAddressBytes>& packed) {
   while (true) pause();
 }
 
-// Operations on the intranode path, on lanes, and by a function that may end the process, until one fails.
+// Runs operations on the intranode path, on lanes, and with a function that may end the process, until one fails.
 Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transport>& transport, int die_at_fold) {
   CommunicatorOptions options;
   options.rank = rank;
@@ -94,7 +94,7 @@ Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transpo
   const auto region = c.Allocate(kAllocated * 4);
   if (!region) return {.died = 1, .culprit = -3};
   auto* const allocated = reinterpret_cast<std::int32_t*>((*region)->bytes().data());
-  std::vector<std::int32_t> large(kAllocated, 1);  // read where it lies
+  std::vector<std::int32_t> large(kAllocated, 1);  // peers read it without a copy
   int folds = 0;
   const auto own = c.DefineOperation(
       {.name = "sum", .combine = [&](const void* l, const void* r, void* out, std::size_t n, DataType) {
@@ -179,14 +179,14 @@ class Job {
   }
   ~Job() {
     for (const pid_t child : children_) {
-      if (child <= 0) continue;  // reaped
+      if (child <= 0) continue;  // already waited for
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
     for (const int pipe : pipes_) close(pipe);
   }
 
-  // Whether the victim died; checks what the others say.
+  // Whether the victim died; checks the reports of the other ranks.
   bool Check() {
     bool victim_died = false;
     for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -218,7 +218,7 @@ class Job {
   }
 
  private:
-  // Of these processes' endpoints, by the abstract names that are left.
+  // The number of sockets of these processes' endpoints that are left, found by their abstract names.
   int Sockets() const {
     std::ifstream sockets("/proc/net/unix");
     int count = 0;
@@ -255,7 +255,7 @@ TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is l
       Job job(victim, step);
       deaths += job.Check() ? 1 : 0;
     }
-    CHECK(deaths >= 1);  // a step that nobody takes tests nothing
+    CHECK(deaths >= 1);  // a step that no rank reaches tests nothing
     for (const int fault : {1, 29})
       StateFault(fault, static_cast<std::uint64_t>(deaths), "named by all others, nothing left over",
                  {.path = "shm", .layer = "processes"});

@@ -1,5 +1,5 @@
-// Operations on memory of devices whose ranks share a host: the devices read each other's memory where it lies, unless
-// one of them cannot. The devices are played (tests/support/plain_device.h).
+// Operations on memory of devices whose ranks share a host: the devices read each other's memory directly, unless one
+// of them cannot. The devices are fakes (tests/support/plain_device.h).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ void CheckEveryCollective(Communicator& communicator, OwnDevice& own) {
 TEST_CASE("Every collective is done where memory lies, and nothing goes by way of the host") {
   for (const int ranks : {2, 3, 4}) {
     OnShmDevices(ranks, [](Communicator& communicator, OwnDevice& own) {
-      own.device->FailCopyAfter(0);  // to or from the host
+      own.device->FailCopyAfter(0);  // any copy to or from the host fails
       CheckEveryCollective(communicator, own);
       CHECK(own.device->folds() > 0);
       CHECK(communicator.DescribePaths().find("memory of the plain device: read by the ranks' devices where it lies") !=
@@ -103,10 +103,10 @@ TEST_CASE("Where processes share a device by turns, short vectors go by way of t
     std::array<std::uint64_t, 3> process;
     bool take_turns;
   } const cases[] = {
-      {{1, 2, 2}, {7, 8, 9}, true},   // two of them
-      {{1, 2, 3}, {7, 8, 9}, false},  // a device for each
-      {{1, 1, 1}, {7, 7, 7}, false},  // one process
-      {{0, 0, 0}, {7, 8, 9}, false},  // the device serves them side by side
+      {{1, 2, 2}, {7, 8, 9}, true},   // two processes share a device
+      {{1, 2, 3}, {7, 8, 9}, false},  // each process has its own device
+      {{1, 1, 1}, {7, 7, 7}, false},  // all ranks are in one process
+      {{0, 0, 0}, {7, 8, 9}, false},  // the device runs processes concurrently
   };
   for (const auto& [device, process, take_turns] : cases) {
     OnShmDevices(
@@ -117,10 +117,10 @@ TEST_CASE("Where processes share a device by turns, short vectors go by way of t
             CHECK(RunCase(communicator, own, CaseOf(collective, communicator, count, false)) == "");
             return own.device->folds() - before;
           };
-          CHECK(folds_of(Collective::kAllReduce, 100) == 1);  // nobody has heard yet where the others' devices are
+          CHECK(folds_of(Collective::kAllReduce, 100) == 1);  // the ranks do not yet know each other's devices
           CHECK(folds_of(Collective::kAllReduce, 125) == (take_turns ? 0 : 1));
           CHECK(folds_of(Collective::kAllReduce, 126) == 1);
-          CHECK(folds_of(Collective::kReduceScatter, 41) == (take_turns ? 0 : 1));  // all blocks count
+          CHECK(folds_of(Collective::kReduceScatter, 41) == (take_turns ? 0 : 1));  // the sum of all blocks counts
           CHECK(folds_of(Collective::kReduceScatter, 42) == 1);
         },
         [&, device = device, process = process](Devices& devices) {
@@ -157,7 +157,7 @@ TEST_CASE("Averages are divided once, and pre-multiplied sums scaled by each ran
 
 TEST_CASE("Averages whose sums are beyond their type are right by the devices alone") {
   OnShmDevices(3, [](Communicator& communicator, OwnDevice& own) {
-    own.device->FailCopyAfter(0);  // to or from the host
+    own.device->FailCopyAfter(0);  // any copy to or from the host fails
     for (const DataType type : extreme::kTypes)
       for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
         for (const bool in_place : {false, true}) {
@@ -187,7 +187,7 @@ TEST_CASE("Operations on the host, on devices and by way of the host follow each
     for (Work& work : works) CHECK(work.Wait());
     CHECK(ValuesOf(memory) == plain::Values(3000, std::int64_t{1} << 20));
     CHECK(host == std::vector<std::int64_t>(20, 2));
-    CHECK(own.device->folds() == 10);  // what is compared a processor must see
+    CHECK(own.device->folds() == 10);  // a processor must compute the comparison
   });
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("Streams go on, too, where another rank fails while the driver holds u
   std::atomic<bool> held_up{false};
   OnShmDevices(2, [&](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
-    CHECK(communicator.Barrier());  // so that they are connected
+    CHECK(communicator.Barrier());  // so that the ranks are connected
     if (communicator.rank() == 0) {
       while (!held_up) std::this_thread::yield();
       return communicator.Abort("as the test wants it");

@@ -1,4 +1,4 @@
-// Descriptors on their way from one process to another, and a process that has no room for them.
+// Passing descriptors from one process to another, also to a process without a free descriptor.
 #include "transport/shm/fd_passing.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 namespace rondo::shm {
 namespace fd_passing_test {
 
-// UBSan opens a pipe to see whether memory is readable: it cannot work where no descriptor is left.
+// UBSan opens a pipe to check whether memory is readable, so it cannot run without a free descriptor.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kSanitizerNeedsDescriptors = true;
 #else

@@ -1,5 +1,5 @@
-// Of two processes that store each its own and then look at the other's, at least one sees it, though only one of them
-// has its processor fence.
+// Two processes each store to their own variable and then load the other's. At least one must see the other's store,
+// although only one of them executes the processor's fence.
 #include "transport/shm/fences.h"
 
 #include <doctest/doctest.h>
@@ -23,16 +23,16 @@ struct Shared {
   alignas(kLineBytes) std::atomic<int> rarely;
   alignas(kLineBytes) std::atomic<int> begun;
   alignas(kLineBytes) std::atomic<int> ended;
-  alignas(kLineBytes) std::atomic<int> seen;  // by who fences lightly, in the round that ended last
+  alignas(kLineBytes) std::atomic<int> seen;  // what the process with the light fence saw in the last finished round
 };
 
 void AwaitBoth(std::atomic<int>& count, int round) {
   count.fetch_add(1);
   for (int looks = 0; count.load() < 2 * round; ++looks)
-    if (looks % 1024 == 1023) sched_yield();  // there may be one core alone
+    if (looks % 1024 == 1023) sched_yield();  // there may be only one core
 }
 
-// Returns how often neither saw the other.
+// Returns in how many rounds neither process saw the other's store.
 template <typename Fence>
 int RunRounds(Shared& shared, bool is_often, const Fence& fence) {
   int misses = 0;
@@ -62,7 +62,7 @@ TEST_CASE("a light and a heavy fence together are as good as two of the processo
   REQUIRE(child >= 0);
   if (child == 0) {
     if (!JoinFences()) {
-      shared.begun.store(1 << 30);  // nobody waits for this one
+      shared.begun.store(1 << 30);  // so that the parent does not wait
       shared.ended.store(1 << 30);
       _exit(2);
     }

@@ -1,4 +1,5 @@
-// How ranks that share memory part: nobody leaves before all have heard each other's goodbye, whenever those arrive.
+// How ranks that share memory close: no rank leaves before all ranks have received each other's goodbye, whenever those
+// arrive.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -20,7 +21,7 @@
 namespace rondo::test {
 namespace parting_test {
 
-// Stands between an endpoint and whom it tells about peers.
+// Is placed between an endpoint and its observer.
 class Between : public PeerObserver {
  public:
   Result<std::unique_ptr<Endpoint>> Open(Transport& transport, EndpointConfig config) {
@@ -36,7 +37,7 @@ class Between : public PeerObserver {
   PeerObserver* observer_ = nullptr;
 };
 
-// Holds a rank's first goodbye back until the rank, closing, has looked that often at who is connected.
+// Delays the first goodbye that a closing rank receives, until the rank has called ControlPeers `looks` times.
 class LateGoodbye final : public Between {
  public:
   explicit LateGoodbye(int looks) : looks_(looks) {}
@@ -90,8 +91,8 @@ class TransportWithLateGoodbye final : public PassingTransport {
   LateGoodbye& late_;
 };
 
-// Found by a benchmark, in one run of about a thousand: rank 0, which says goodbye last, saw the other's arrive between
-// two looks, the first of which kept it from saying its own, and left without.
+// A benchmark found this in one of about a thousand runs. Rank 0, which sends its goodbye last, received the other
+// rank's goodbye between two checks. The first check kept it from sending its own goodbye, and it left without.
 TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's arrives") {
   for (int looks = 1; looks <= 6; ++looks) {
     CAPTURE(looks);
@@ -112,7 +113,7 @@ TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's
   }
 }
 
-// It hears all goodbyes before it says its own, so that the others waited for it until their timeouts.
+// Rank 0 receives all goodbyes before it sends its own, so the other ranks waited for it until their timeouts.
 TEST_CASE("rank 0 that closes too early is named by those who still need it, as others are") {
   for (const Rank early : {0, 1}) {
     CAPTURE(early);
@@ -145,10 +146,10 @@ TEST_CASE("a rank that refuses its call and closes gives its reason to the other
   }
 }
 
-// Notes what a rank hears, also while it still opens its endpoint.
+// Records the control messages that a rank receives, also while it is opening its endpoint.
 class Heard final : public Between {
  public:
-  // False: not within ten seconds.
+  // False: no such message arrived within ten seconds.
   bool Wait(Rank from, ControlKind kind) {
     std::unique_lock lock(mutex_);
     return heard_more_.wait_for(lock, std::chrono::seconds(10), [&] { return heard_.contains({from, kind}); });
@@ -168,7 +169,7 @@ class Heard final : public Between {
   std::set<std::pair<Rank, ControlKind>> heard_;
 };
 
-// Has its endpoint when it has heard rank 1 give up and rank 2 speak.
+// Returns the endpoint only after it has received rank 1's abort and a heartbeat of rank 2.
 class TransportSlowToOpen final : public PassingTransport {
  public:
   TransportSlowToOpen(std::shared_ptr<Transport> inner, Heard& heard)
@@ -184,8 +185,8 @@ class TransportSlowToOpen final : public PassingTransport {
   Heard& heard_;
 };
 
-// Found on a slow machine: whoever was heard before rank 0 had its endpoint in hand got no answer, and on the intranode
-// path nobody asks twice.
+// Found on a slow machine: ranks whose messages arrived before rank 0 had its endpoint got no answer. On the intranode
+// path they do not ask again.
 TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tells it on") {
   Heard heard;
   const auto adjust = [&](CommunicatorOptions& options) {

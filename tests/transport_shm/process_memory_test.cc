@@ -1,4 +1,4 @@
-// Memory of other processes, read where it lies; and everything for which it cannot be.
+// Reading memory of other processes without a copy in between; and every case in which that is impossible.
 #include "transport/shm/process_memory.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ Nonce SomeNonce(int seed) {
 
 std::uint64_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-// Pages of this process that are given back at the end.
+// Pages of this process, unmapped at the end.
 class Pages {
  public:
   Pages(std::size_t count, int protection)
@@ -41,7 +41,7 @@ class Pages {
   void* const memory_;
 };
 
-// A process with this one's memory as it was, until the end.
+// A child with a copy of this process's memory, until it is destroyed.
 class Child {
  public:
   Child() : process_(fork()) {
@@ -71,7 +71,7 @@ TEST_CASE("a nonce is found in the process that has it, and in no other") {
   nonce = SomeNonce(2);
   Child child;
   nonce = SomeNonce(1);
-  // The same number and address may mean somebody else in another namespace.
+  // In another namespace, the same process number and address may belong to a different process.
   probe.process = child.process();
   const Status found = CheckCmaProbe(probe);
   REQUIRE(!found);
@@ -109,7 +109,7 @@ TEST_CASE("a process that is no more is told from memory that cannot be read, an
     CHECK(read.error().message().find("4096 bytes of memory") != std::string::npos);
   }
   {
-    const Pages two(2, PROT_READ | PROT_WRITE);  // readable to the middle
+    const Pages two(2, PROT_READ | PROT_WRITE);  // only the first half is readable
     REQUIRE(mprotect(two.bytes().data() + kPage, kPage, PROT_NONE) == 0);
     const Status read = ReadMemoryOf(getpid(), AddressOf(two.bytes().data()), into);
     REQUIRE(!read);

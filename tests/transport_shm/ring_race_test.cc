@@ -1,5 +1,5 @@
-// The ring between two threads over one mapping, for the thread sanitizer to watch; and a ring with an acquire given
-// up, which it must report.
+// The ring between two threads over one mapping, under the thread sanitizer. A ring without one of its acquire loads
+// must be reported.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace rondo::shm {
 namespace ring_race_test {
 
 using Sound = std::atomic<std::uint64_t>;
-// Loads see what is stored, and nothing that was written before it.
+// Loads that are not acquire loads: they see the stored value, but order nothing before the store.
 struct RelaxedLoad : std::atomic<std::uint64_t> {
   std::uint64_t load(std::memory_order) const { return std::atomic<std::uint64_t>::load(std::memory_order_relaxed); }
 };
@@ -30,7 +30,7 @@ constexpr std::size_t kCapacity = 256;
 constexpr std::size_t kLongest = 40;
 constexpr std::uint64_t kBytes = 20'000;
 
-// Of several lengths, so that they are copied by a call, which every compiler instruments.
+// Lengths vary, so that the compiler emits a call for the copy, which every compiler instruments.
 std::size_t LengthAt(std::uint64_t at) { return static_cast<std::size_t>(std::min(1 + at % kLongest, kBytes - at)); }
 std::byte ValueAt(std::uint64_t at) { return static_cast<std::byte>(at * 7); }
 
@@ -40,7 +40,7 @@ struct Mapped {
   std::byte ring[kCapacity];
 };
 
-// Whether every byte came through, in order.
+// Whether every byte arrived, in order.
 template <typename Counter>
 bool Stream() {
   void* const memory =
@@ -84,14 +84,14 @@ TEST_CASE("a stream of bytes between two threads, over memory that processes cou
 #if defined(__SANITIZE_THREAD__)
 constexpr int kExitOfReport = 66;  // the sanitizer's default
 
-// In a process of its own, which a report ends.
+// Runs in a separate process, which ends when the sanitizer reports.
 constexpr const char* kControl = "RONDO_RING_RACE_CONTROL";
 
 int ExitOfControl(const char* which) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    // The report is expected: nobody reads it.
+    // The report is expected, so it is not printed.
     if (freopen("/dev/null", "w", stderr) == nullptr || freopen("/dev/null", "w", stdout) == nullptr) _exit(1);
     setenv(kControl, which, 1);
     execl("/proc/self/exe", "ring_race_test", "--test-case=the thread sanitizer reports*", nullptr);

@@ -1,4 +1,4 @@
-// The ring of shared memory, and its bell, under every order of steps and everything that weak memory may show.
+// The ring of shared memory and its doorbell, under every order of steps and everything that weak memory allows.
 #include "transport/shm/ring.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace ring_test {
 
 using Weak = WeakAtomic<std::uint64_t>;
 
-// The same with one order given up.
+// The same with one memory order weakened.
 struct RelaxedLoad : Weak {
   using Weak::Weak;
   std::uint64_t load(std::memory_order) { return Weak::load(std::memory_order_relaxed); }
@@ -26,7 +26,7 @@ struct RelaxedStore : Weak {
   void store(std::uint64_t value, std::memory_order) { Weak::store(value, std::memory_order_relaxed); }
 };
 
-constexpr std::size_t kCapacity = 2;  // in the test a line is a byte
+constexpr std::size_t kCapacity = 2;  // a line is one byte in this test
 
 template <typename Counter>
 struct Subject {
@@ -72,14 +72,14 @@ struct Subject {
   bool sound = true;
 };
 
-// The races found over all schedules.
+// The number of races found over all schedules.
 template <typename Counter>
 int Races() {
-  constexpr int kBytes = 3;  // the ring wraps, and is full once
+  constexpr int kBytes = 3;  // the ring wraps around, and is full once
   Explorer explorer(/*max_preemptions=*/3);
   int races = 0;
   do {
-    // On the heap: the address sanitizer's stack does not keep the alignment of lines.
+    // On the heap: the address sanitizer's stack does not keep the alignment of cache lines.
     const auto own = std::make_unique<Subject<Counter>>(explorer);
     Subject<Counter>& subject = *own;
     explorer.Run({[&] { subject.Produce(kBytes); }, [&] { subject.Consume(kBytes); }});
@@ -117,14 +117,14 @@ struct WeakSignal {
   bool readable = false;
 };
 
-// A store that publishes, but takes no part in the one order of all.
+// A store that releases, but is not sequentially consistent.
 struct ReleaseStore : Weak {
   using Weak::Weak;
   void store(std::uint64_t value, std::memory_order) { Weak::store(value, std::memory_order_release); }
 };
 
-// How often a consumer that sleeps when there is nothing sleeps for ever. It tries a few times only: what is stale once
-// is not stale for ever, and longer rows of tries show nothing new.
+// In how many schedules a consumer that sleeps on an empty ring never wakes. It tries only a few times: a stale value
+// does not stay stale forever, and more tries find nothing new.
 template <typename Counter>
 int LostWakeUps() {
   constexpr int kTries = 3;

@@ -1,4 +1,4 @@
-// Memory that processes share: what may be taken of it, how it is taken, and what is no such memory.
+// Memory that processes share: how much may be allocated, how it is allocated, and which files are no such memory.
 #include "transport/shm/shared_memory.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// As older kernels do when a signal comes: so many of the next calls.
+// How many of the next calls fail with EINTR, as in older kernels when a signal arrives.
 int interruptions = 0;
 
 }  // namespace
@@ -37,7 +37,7 @@ namespace shared_memory_test {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// A machine's /proc and /sys as far as they are looked at.
+// The files of /proc and /sys of an invented machine.
 class Machine {
  public:
   Machine& File(const std::string& name, std::string_view text) {
