@@ -1,4 +1,4 @@
-// The one place where doctest itself is compiled, with the main() of every test.
+// The only file that compiles doctest itself. It contains the main() of every test.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -7,8 +7,9 @@
 #include <set>
 
 #if defined(__SANITIZE_THREAD__)
-// glibc keeps the stacks of threads that have ended, and whichever thread drops one frees what the ended one had of a
-// loaded library's thread_local objects. That comes after its end by a lock of glibc's, which the sanitizer cannot see.
+// glibc keeps the stacks of ended threads. The thread that drops a stack also frees the ended thread's thread_local
+// objects of loaded libraries. A lock inside glibc orders this after the end of that thread, but the sanitizer cannot
+// see that lock.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:_dl_deallocate_tls\n";
 }
@@ -16,8 +17,8 @@ extern "C" __attribute__((visibility("default"))) const char* __tsan_default_sup
 
 namespace {
 
-// Bazel starts a test that has a `shard_count` several times at once, each time for another part of its cases. Cases
-// that wait then wait beside each other. doctest keeps cases in the order of their lines, so each part has some of
+// Bazel starts a test with a `shard_count` several times at once, each time for another part of its cases. Cases that
+// wait then wait at the same time. doctest keeps cases in the order of their lines, so each part has some cases of
 // every file.
 void KeepOwnShard() {
   const char* total_text = std::getenv("TEST_TOTAL_SHARDS");
@@ -32,7 +33,7 @@ void KeepOwnShard() {
   for (auto one = cases.begin(); one != cases.end(); ++number) {
     one = number % total == own ? std::next(one) : cases.erase(one);
   }
-  // Some cases start this program again for one case by name, which may be of another part.
+  // Some cases start this program again for one case by name, which may belong to another part.
   unsetenv("TEST_TOTAL_SHARDS");
 }
 

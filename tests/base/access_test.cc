@@ -1,4 +1,4 @@
-// The job's token: its shape, what it proves, and what it never shows.
+// The job token: its format, what it proves, and that it is never shown.
 #include "base/access.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ std::string Hex(Bytes bytes) {
   return text;
 }
 
-// Computed by Python's hmac module. Processes of other builds must come to the same.
+// Python's hmac module computed these values. Processes of other builds must compute the same values.
 TEST_CASE("Proofs, fingerprint and derived keys are HMAC-SHA256 over lengths and parts") {
   const auto token = Token("secret");
   CHECK(Hex(token->Prove("label", {AsBytes("one"), AsBytes("")})) ==
@@ -42,7 +42,7 @@ TEST_CASE("A proof holds for the same token, label and parts, and for nothing el
   CHECK_FALSE(token->Proves(proof, "called", {part}));
   CHECK_FALSE(token->Proves(proof, "caller", {part.first(part.size() - 1)}));
   CHECK_FALSE(token->Proves(proof, "caller", {part, {}}));
-  // Where one part ends and the next begins is part of it.
+  // The boundaries between parts are part of the proof.
   CHECK_FALSE(token->Proves(proof, "caller", {part.first(4), part.subspan(4)}));
 }
 

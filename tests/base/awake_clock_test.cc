@@ -1,4 +1,4 @@
-// The clock that does not count the time for which its process was stopped.
+// The clock that does not count time during which its process was stopped.
 #include "base/awake_clock.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ TEST_CASE("time passes as on the machine's clock while the ticks come") {
   const TimePoint begin = clock.Now();
   for (int tick = 0; tick < 100; ++tick) {
     clock.Tick();
-    machine->Advance(milliseconds(300));  // no longer than kGap
+    machine->Advance(milliseconds(300));  // at most kGap
   }
   CHECK(clock.Now() - begin == seconds(30));
 }

@@ -1,4 +1,4 @@
-// Fields in a string of bytes.
+// Encoding and decoding of fields in a string of bytes.
 #include "base/byte_codec.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Control groups, read from trees of files as kernels of both versions show them.
+// Control groups, read from trees of files as kernels of both versions provide them.
 #include "base/cgroup.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The checksum of frames and records: the vectors of its standard, and what frames build on.
+// The checksum of frames and records: the test vectors of its standard, and the properties that frames need.
 #include "base/crc32c.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 namespace rondo {
 namespace crc32c_test {
 
-// RFC 3720, B.4, prints the four bytes as they go over the wire.
+// RFC 3720, B.4, prints the four bytes in their order on the wire.
 TEST_CASE("the checksum is that of RFC 3720") {
   std::vector<std::byte> bytes(32);
   CHECK(Crc32c(bytes) == 0x8A9136AA);
@@ -25,7 +25,7 @@ TEST_CASE("the checksum is that of RFC 3720") {
   CHECK(Crc32c("") == 0);
 }
 
-// Bit by bit, as the polynomial defines it.
+// Computes bit by bit, as the polynomial defines the checksum.
 std::uint32_t Slowly(Bytes bytes) {
   std::uint32_t state = ~0u;
   for (const std::byte byte : bytes) {

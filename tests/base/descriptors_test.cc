@@ -1,4 +1,4 @@
-// The words for a process that has no file descriptor left.
+// The error text of a process that has no file descriptor left.
 #include "base/net/descriptors.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What an error says. The texts are read by people at three in the morning: every one below is a whole line of a log.
+// The texts of errors. Operators read them under pressure: every text below is a whole line of a log.
 #include "base/error.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The conversions of 16-bit floats, all 65536 values of each type, and float32 values around every rounding boundary.
+// The conversions of 16-bit floats: all 65536 values of each type, and float32 values around every rounding boundary.
 #include "base/half.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ namespace half_test {
 
 std::uint32_t BitsOf(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// The definition of the format: sign, exponent, fraction to a number, by arithmetic in double.
+// Computes the value that sign, exponent and fraction define, in double arithmetic.
 double Value(std::uint16_t bits, int fraction_bits, int bias) {
   const int exponent = (bits & 0x7FFF) >> fraction_bits;
   const double fraction = bits & ((1 << fraction_bits) - 1);
@@ -67,11 +67,12 @@ TEST_CASE_TEMPLATE("Between two neighbours a float32 goes to the nearer one, fro
                    Float16, Bfloat16) {
   for (std::uint16_t lower = 0; lower < Half::kInfinity; ++lower) {
     const auto upper = static_cast<std::uint16_t>(lower + 1);
-    // The last neighbour is infinity, where the finite values would go on: the middle before it already overflows.
+    // The last neighbour is infinity. Its value here continues the finite values: the middle before it already
+    // overflows.
     const double below = Value(lower, Half::kFractionBits, Half::kBias);
     const double above = Value(upper, Half::kFractionBits, Half::kBias);
     const auto middle = static_cast<float>((below + above) / 2);
-    if (static_cast<double>(middle) != (below + above) / 2) continue;  // no float32 lies in the middle
+    if (static_cast<double>(middle) != (below + above) / 2) continue;  // no float32 is exactly in the middle
     CAPTURE(lower);
     const std::uint16_t even = (lower & 1) == 0 ? lower : upper;
     REQUIRE(Half::To(middle) == even);
@@ -97,7 +98,7 @@ TEST_CASE_TEMPLATE("Any float32 goes to a value that no other one is nearer than
     }
     REQUIRE(std::signbit(value) == ((half & 0x8000) != 0));
     const std::uint16_t magnitude = half & 0x7FFF;
-    if (magnitude == Half::kInfinity) continue;  // the test above pins where infinity begins
+    if (magnitude == Half::kInfinity) continue;  // the test above checks where infinity begins
     const double error = std::abs(Value(half, Half::kFractionBits, Half::kBias) - value);
     for (int step : {-1, 1}) {
       if (magnitude == 0 && step < 0) continue;
@@ -111,7 +112,7 @@ TEST_CASE("Too large becomes infinity, too small becomes zero of the same sign")
   CHECK(ToFloat16(65519.0f) == 0x7BFF);
   CHECK(ToFloat16(65520.0f) == 0x7C00);
   CHECK(ToFloat16(-1e30f) == 0xFC00);
-  CHECK(ToFloat16(0x1p-25f) == 0x0000);  // half of the smallest subnormal: to even
+  CHECK(ToFloat16(0x1p-25f) == 0x0000);  // half of the smallest subnormal is rounded to even
   CHECK(ToFloat16(-0x1.000002p-25f) == 0x8001);
   CHECK(ToFloat16(-0x1p-40f) == 0x8000);
   CHECK(ToFloat16(std::numeric_limits<float>::infinity()) == 0x7C00);

@@ -1,4 +1,4 @@
-// Ranges of ports, listening on one of them, and what keeps a port.
+// Ranges of ports, listening on a port of a range, and what keeps a port in use.
 #include "base/net/ports.h"
 
 #include <arpa/inet.h>
@@ -98,7 +98,7 @@ TEST_CASE("A port that another socket listens on is said to be, and one that a s
   CHECK(second.error().details().address == "127.0.0.1:" + std::to_string(port));
   CHECK(Says(second.error(), "another process listens on 127.0.0.1:" + std::to_string(port)));
 
-  const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // it does not let the port be reused
+  const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // does not allow reuse of its port
   const sockaddr_in any = Loopback(0);
   REQUIRE(bind(bound.get(), Raw(any), sizeof any) == 0);
   const auto third = ListenOnPort(Wanting(PortOfSocket(bound)));
@@ -109,7 +109,7 @@ TEST_CASE("A port that another socket listens on is said to be, and one that a s
 }
 
 TEST_CASE("Listeners take the ports of a range, and the error names it when it is used up") {
-  // Two free ports beside each other: found by holding the lower one.
+  // Finds two adjacent free ports by holding the lower one.
   std::vector<Fd> held;
   std::uint16_t first = 0;
   while (first == 0) {
@@ -141,7 +141,7 @@ TEST_CASE("A port of a range that is held for somebody is taken last") {
   REQUIRE(first);
   if (range.count() > 1) CHECK(PortOfSocket(*first) != port);
   const auto there = ListenOnPort(Wanting(0, {.first = port, .last = port}));
-  REQUIRE(there);  // as there is no other
+  REQUIRE(there);  // the range has no other port
   CHECK(PortOfSocket(*there) == port);
 }
 
@@ -156,9 +156,9 @@ TEST_CASE("A port of which a client of ours was given the use can be listened on
   const std::uint16_t port = PortOfSocket(client);
   CHECK(ListenOnPort(Wanting(port)));
   CHECK(UseOfPort(port).connected);
-  client.Close();  // first, so that it is this end that lingers
+  client.Close();  // closed first, so that this end keeps the port for a while
   accepted.Close();
-  CHECK(UseOfPort(port).lingering >= 1);  // other tests may have had connections from that port to other places
+  CHECK(UseOfPort(port).lingering >= 1);  // other tests may have had connections from that port to other addresses
   CHECK(ListenOnPort(Wanting(port)));
 }
 
@@ -166,7 +166,7 @@ TEST_CASE(
     "Where nothing keeps a port but connections that have ended, that is said, and waited for until the deadline") {
   const Fd server = Listening();
   const sockaddr_in there = Loopback(PortOfSocket(server));
-  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // not one of ours: it does not let its port be reused
+  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // no client of ours: it does not allow reuse of its port
   REQUIRE(connect(client.get(), Raw(there), sizeof there) == 0);
   Fd accepted(accept(server.get(), nullptr, nullptr));
   REQUIRE(accepted);
@@ -184,7 +184,8 @@ TEST_CASE(
   CHECK(Says(fd.error(), "no process listens there, but "));
   CHECK(Says(fd.error(), " of its connections that ended keep the port"));
   CHECK_FALSE(Says(fd.error(), "another process"));
-  CHECK(SteadyClock().Now() > request.until - std::chrono::milliseconds(101));  // it has tried again
+  // It has tried repeatedly until shortly before the deadline.
+  CHECK(SteadyClock().Now() > request.until - std::chrono::milliseconds(101));
 }
 
 TEST_CASE("A socket that has connected to itself is found out, and closed so that nothing of it lingers") {
@@ -194,7 +195,7 @@ TEST_CASE("A socket that has connected to itself is found out, and closed so tha
   const std::uint16_t port = PortOfSocket(self);
   const int lingered = UseOfPort(port).lingering;
   const sockaddr_in itself = Loopback(port);
-  REQUIRE(connect(self.get(), Raw(itself), sizeof itself) == 0);  // nothing listens there
+  REQUIRE(connect(self.get(), Raw(itself), sizeof itself) == 0);  // no socket listens there
   CHECK(IsConnectedToItself(self.get()));
   MakeCloseAbortive(self.get());
   self.Close();

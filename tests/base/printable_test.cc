@@ -1,4 +1,4 @@
-// Text from outside, as people get to see it.
+// Text from outside the process, as it is printed.
 #include "base/printable.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ TEST_CASE("What a terminal obeys is written out, byte by byte") {
 TEST_CASE("Bytes that are no UTF-8 are written out: the rest of a line is still read") {
   CHECK(Printable("a\xff\xfe"
                   "b") == "a\\xff\\xfeb");
-  CHECK(Printable("cut \xe6\x97"sv) == "cut \\xe6\\x97");          // a character without its end
+  CHECK(Printable("cut \xe6\x97"sv) == "cut \\xe6\\x97");          // an incomplete character
   CHECK(Printable("\xc0\xaf"sv) == "\\xc0\\xaf");                  // '/' in too many bytes
   CHECK(Printable("\xed\xa0\x80"sv) == "\\xed\\xa0\\x80");         // half of a surrogate pair
   CHECK(Printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF

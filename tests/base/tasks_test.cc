@@ -1,4 +1,4 @@
-// The words of an error when a limit forbids to start a thread or a process.
+// The error texts when a limit forbids a new thread or process.
 #include "base/tasks.h"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ TEST_CASE("a start that fails without a limit that the process can see names tho
   tree.File("/proc/self/cgroup", "4:pids:/\n0::/").File("/proc/self/mountinfo", kMount);
   const std::string words = TaskWords(EAGAIN, tree.root());
   CAPTURE(words);
-  const bool user = words.find("ulimit -u") != std::string::npos;  // the user of this test may have a limit
+  const bool user = words.find("ulimit -u") != std::string::npos;  // a limit may apply to the user who runs this test
   CHECK((user || words.find("kernel.threads-max") != std::string::npos));
 }
 

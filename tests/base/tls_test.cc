@@ -1,4 +1,4 @@
-// TLS of two ends in one thread, whose bytes the test carries: all at once, one by one, cut off, or spoilt.
+// TLS of two ends in one thread. The test carries their bytes: all at once, one by one, truncated, or damaged.
 #include "base/tls.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ std::unique_ptr<TlsSession> Session(const TlsOptions& options, Role role, std::s
   return std::move(*made);
 }
 
-// Carries at most `most` bytes; returns how many.
+// Carries at most `most` bytes; returns the number of carried bytes.
 std::size_t Carry(TlsSession& from, TlsSession& to, std::size_t most) {
   const Bytes front = from.Unsent();
   const MutableBytes room = to.Room();
@@ -49,8 +49,8 @@ struct Pair {
   Pair(const TlsOptions& a, const TlsOptions& b, std::size_t buffer = kTlsSmallBuffer)
       : client(Session(a, Role::kClient, buffer)), server(Session(b, Role::kServer, buffer)) {}
 
-  // Until nothing moves any more. A side that has failed still sends its alert; one that is through also looks for what
-  // the other says of it.
+  // Continues until no bytes move any more. A side that has failed still sends its alert. A side that has finished also
+  // reads whether the other side sends one.
   void Shake(std::size_t piece = SIZE_MAX) {
     const auto step = [](TlsSession& session, std::optional<Error>& error) {
       if (error) return;
@@ -79,7 +79,7 @@ std::string Everything(TlsSession& session) {
   return text;
 }
 
-// Moves all of `text` over, in whatever records it takes.
+// Sends all of `text`, in any number of records, and returns the received text.
 std::string Through(TlsSession& from, TlsSession& to, const std::string& text, std::size_t piece = SIZE_MAX) {
   std::string arrived;
   std::size_t done = 0;
@@ -208,7 +208,7 @@ TEST_CASE("tls: a certificate of another authority is refused") {
 TEST_CASE("tls: who shows no certificate is refused") {
   TlsFiles files;
   const TlsOptions ours = files.Member("ca", "ours");
-  // No options of ours leave the certificate out, so this client is OpenSSL's alone.
+  // Our options cannot omit the certificate, so this client uses OpenSSL directly.
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL* const ssl = SSL_new(context);
   BIO* near = nullptr;
@@ -342,7 +342,7 @@ TEST_CASE("tls: a byte that changes on the way is found, wherever it is") {
     std::array<std::byte, 100> some;
     const auto got = pair.server->Read(some);
     REQUIRE(!got);
-    const ErrorCode code = got.error().code();  // a length may be what changed: then the end comes too soon
+    const ErrorCode code = got.error().code();  // if the length was damaged, the stream ends too early
     CHECK((code == ErrorCode::kCorrupt || code == ErrorCode::kProtocol || code == ErrorCode::kConnectionReset));
     CHECK(pair.server->Read(some).error().ToString() == got.error().ToString());
   }
@@ -364,7 +364,8 @@ TEST_CASE("tls: an end that was announced is one, and one that was not is an err
     CHECK(pair.server->ended() == announced);
     REQUIRE(end.has_value() == announced);
     if (!announced) CHECK(end.error().code() == ErrorCode::kConnectionReset);
-    CHECK(pair.server->Unsent().empty());  // an alert about it might overtake, at the peer, the end of its own reading
+    // An alert would be useless here and might reach the peer before the end of its own reading.
+    CHECK(pair.server->Unsent().empty());
   }
 }
 

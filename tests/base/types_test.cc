@@ -1,4 +1,4 @@
-// Element types, operations, and which of them belong together.
+// Element types, operations, and which operations each type allows.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Bytes, time, randomness, log, invariants.
+// Bytes, time, random numbers, log, invariants.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ TEST_CASE("Text and bytes turn into each other, zero bytes and empty text includ
 TEST_CASE("A manual clock stands still until it is moved") {
   ManualClock clock;
   const TimePoint start = clock.Now();
-  CHECK(start > TimePoint{});  // a deadline that somebody forgot to set has passed
+  CHECK(start > TimePoint{});  // so a deadline that was never set has passed
   CHECK(clock.Now() == start);
   clock.Advance(std::chrono::milliseconds(5));
   CHECK(clock.Now() - start == std::chrono::milliseconds(5));
@@ -140,7 +140,7 @@ TEST_CASE("Log formats for a logger and is silent without one") {
   CHECK(logger.lines[0].second == "rank 3 uses eth0");
 }
 
-// Runs `body` in a child process and gives its wait status and what it wrote to standard error.
+// Runs `body` in a child process. Returns the child's wait status and its standard error.
 template <typename Body>
 std::pair<int, std::string> InChild(const Body& body) {
   int ends[2];
@@ -149,7 +149,7 @@ std::pair<int, std::string> InChild(const Body& body) {
   REQUIRE(child >= 0);
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
-    signal(SIGABRT, SIG_DFL);  // doctest's own handler would report
+    signal(SIGABRT, SIG_DFL);  // doctest's own handler would print a report
     body();
     _exit(0);
   }

@@ -1,11 +1,12 @@
-// What a step of the engine costs by itself: a null transport takes every byte for free and hands out frames made
+// Measures the cost of a step of the engine alone: a null transport accepts all bytes at no cost, and returns frames
+// that were made in advance.
 // before.
 //
 //   bazel run --config=release //tests/benchmarks:engine_benchmark
 //
-// Prints nanoseconds per step (aim: under 50) for the schedules of one rank, 4 bytes of float32 each; and what
-// checksums cost, of two engines that one thread drives over the in-process transport: bytes of the vector per second,
-// without (0) and with (1).
+// Prints nanoseconds per step (goal: under 50) for the schedules of one rank, with 4 bytes of float32 each. It also
+// prints the cost of checksums, with two engines in one thread over the in-process transport: bytes of the vector per
+// second, without (0) and with (1) checksums.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -23,13 +24,13 @@
 namespace rondo {
 namespace {
 
-// Accepts everything at no cost; what it shows as arrived was made when the operation was planned, only the operation's
-// sequence and the stream offset are written in as the engine gets there.
+// Accepts all bytes at no cost. The arriving frames are made when the operation is planned; only the sequence number
+// and the stream offset are filled in when the engine reads them.
 class NullLane final : public Lane {
  public:
   explicit NullLane(Rank peer) : peer_(peer) {}
 
-  // The bytes that one operation receives here.
+  // The bytes that one operation receives on this lane.
   std::vector<std::byte> incoming;
   Sequence sequence = 0;
 
@@ -46,7 +47,7 @@ class NullLane final : public Lane {
   std::uint64_t released() const override { return accepted_; }
   Arrived Peek(std::size_t) override {
     const std::size_t at = consumed_ % incoming.size();
-    // Headers stand at every other line: each transfer here has at most a line of payload.
+    // Headers are at every other line: each transfer here has at most one line of payload.
     if (incoming[at] == std::byte{'R'}) {
       StoreLittle<std::uint64_t>(incoming.data() + at + 8, consumed_);
       StoreLittle<std::uint64_t>(incoming.data() + at + 32, sequence);
@@ -186,7 +187,7 @@ void TwoRanks(benchmark::State& state, Algorithm algorithm) {
   OperationDescriptor operation{.count = bytes / sizeof(float),
                                 .collective = Collective::kAllReduce,
                                 .type = DataType::kFloat32,
-                                .op = ReduceOp::kMax,  // whose values stay, however often it is repeated
+                                .op = ReduceOp::kMax,  // repeated kMax operations do not change the values
                                 .algorithm = algorithm};
   const ScheduleKey key{
       .collective = Collective::kAllReduce, .algorithm = algorithm, .world_size = 2, .in_place = true};

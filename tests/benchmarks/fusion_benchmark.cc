@@ -1,9 +1,10 @@
-// What fusion saves: many small tensors all-reduced one by one against the same tensors through a FusionBuffer, two
+// Measures what fusion saves: many small tensors, all-reduced one by one or through a FusionBuffer. Two ranks are
+// threads of one process, and use loopback sockets or shared memory.
 // ranks as threads of one process, over loopback sockets and over shared memory.
 //
 //   bazel run --config=release //tests/benchmarks:fusion_benchmark
 //
-// one_by_one waits for each tensor, one_by_one_async for all of them at the end.
+// one_by_one waits for each tensor; one_by_one_async waits for all tensors at the end.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -18,7 +19,7 @@
 namespace rondo {
 namespace {
 
-// Of one rank.
+// The objects of one rank.
 struct Tensors {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<FusionBuffer> fusion;
@@ -60,7 +61,7 @@ Tensors Meet(const std::shared_ptr<Store>& store, Path path, Rank rank, const be
 
 void Run(benchmark::State& state, Path path, Step step) {
   const auto store = std::make_shared<MemoryStore>();
-  // Rank 1 steps until rank 0 says that this was the last.
+  // Rank 1 continues until rank 0 reports the last step.
   std::thread other([&] {
     Tensors own = Meet(store, path, 1, state);
     for (std::int32_t go_on = 1; go_on != 0;) {

@@ -1,10 +1,11 @@
-// The kernels beside a plain memcpy: where memory is the limit, a reduction should be no slower than its traffic.
+// The kernels compared with a plain memcpy: if memory is the bottleneck, a reduction should be no slower than its
+// memory traffic.
 //
 //   bazel run --config=release //tests/benchmarks:kernels_benchmark -- --benchmark_filter=float32
 //
-// A name is kernel/type/operation/bytes, where `bytes` is the size of one buffer; bytes_per_second counts one buffer
-// per call too. memcpy moves two streams (reads one, writes one), reduce in place three (reads two, writes one over
-// one).
+// A name is kernel/type/operation/bytes, where `bytes` is the size of one buffer; bytes_per_second also counts one
+// buffer per call. memcpy moves two streams (it reads one and writes one). A reduction in place moves three (it reads
+// two and writes over one of them).
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -20,20 +21,20 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kSmallBytes = 16 << 10;    // with its operand in the first-level cache
-constexpr std::int64_t kMiddleBytes = 512 << 10;  // in the second
-constexpr std::int64_t kLargeBytes = 64 << 20;    // in main memory
+constexpr std::int64_t kSmallBytes = 16 << 10;    // fits into the first-level cache together with its operand
+constexpr std::int64_t kMiddleBytes = 512 << 10;  // fits into the second-level cache
+constexpr std::int64_t kLargeBytes = 64 << 20;    // fits only into main memory
 
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   for (std::int64_t bytes : {std::int64_t{64}, kSmallBytes, kMiddleBytes, kLargeBytes}) benchmark->Arg(bytes);
 }
 
-// Ordinary values of the type; subnormals and NaNs are for tests, and slow.
+// Ordinary values of the type: subnormals and NaNs would be slow, and only tests need them.
 std::vector<std::byte> Ones(DataType type, std::size_t bytes) {
   std::vector<std::byte> memory(bytes, std::byte{1});
   if (type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 ||
       type == DataType::kFloat64)
-    std::memset(memory.data(), 0x3C, bytes);  // a number near 1, or at most a few decades below, in each of them
+    std::memset(memory.data(), 0x3C, bytes);  // in each type a number near 1, or at most a few decades below
   return memory;
 }
 

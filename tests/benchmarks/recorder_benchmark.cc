@@ -1,9 +1,9 @@
-// What recording an operation costs the thread that runs it, and what the clocks cost beside that.
+// Measures what it costs a thread to record an operation, compared with the cost of the clocks.
 //
 //   bazel run --config=release //tests/benchmarks:recorder_benchmark
 //
-// ran_at_once is what a short operation on the intranode path pays, the coarse clock's time included; step_by_step what
-// any other does, which has looked at the clock anyway.
+// ran_at_once is the cost for a short operation on the intranode path, including a read of the coarse clock.
+// step_by_step is the cost for any other operation, which has read the clock anyway.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::uint32_t kRecords = 1024;  // as CommunicatorOptions has it
+constexpr std::uint32_t kRecords = 1024;  // the default of CommunicatorOptions
 
 CollectiveCall Call(Sequence sequence) {
   return {.sequence = sequence,
@@ -29,7 +29,8 @@ CollectiveCall Call(Sequence sequence) {
 
 void RanAtOnce(benchmark::State& state) {
   auto recorder = FlightRecorder::Create(kRecords);
-  const std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();  // behind a pointer, as it is in use
+  // Called through a pointer, as in real use.
+  const std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
   Sequence sequence = 0;
   for (auto _ : state) (*recorder)->RanAtOnce(Call(++sequence), clock->CoarseNow());
 }

@@ -1,4 +1,4 @@
-// Fused gradients: right averages on every rank, however tensors are bundled and in whatever order they are complete.
+// Fused gradients: correct averages on every rank, for any grouping of tensors and any order of their completion.
 #include "examples/data_parallel_sgd/buckets.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ std::vector<Tensor> TensorsOf(const std::vector<std::size_t>& sizes) {
   return tensors;
 }
 
-// Small whole numbers that every type holds exactly; their average over the ranks is i % 8.
+// Small integers that every type represents exactly; their average over the ranks is i % 8.
 std::vector<float> GradientOf(std::size_t count, const Communicator& communicator) {
   std::vector<float> gradient(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -47,7 +47,7 @@ TEST_CASE("every rank gets the average of the weighed gradients, in every type a
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
         for (const std::size_t bucket_bytes : {0, 20, 256, 1 << 20}) {
           GradientBuckets buckets(communicator, tensors, {type, bucket_bytes});
-          for (const float weight : {1.0f, 0.5f}) {  // a second pass over the same buckets
+          for (const float weight : {1.0f, 0.5f}) {  // the second pass reuses the buckets
             std::vector<float> gradient = GradientOf(count, communicator);
             buckets.Begin(gradient, weight);
             for (std::size_t tensor = tensors.size(); tensor-- > 0;) buckets.Complete(tensor);
@@ -89,9 +89,9 @@ TEST_CASE("neighbours share a bucket up to its size in bytes on the wire; what i
     CHECK(buckets(DataType::kFloat32, 0) == 5);
     CHECK(buckets(DataType::kFloat32, 48) == 3);   // 4 + 4 + 4 | 10 | 100
     CHECK(buckets(DataType::kFloat32, 47) == 4);   // 4 + 4 | 4 | 10 | 100
-    CHECK(buckets(DataType::kFloat16, 24) == 3);   // the same in half the bytes
+    CHECK(buckets(DataType::kFloat16, 24) == 3);   // the same with elements of half the size
     CHECK(buckets(DataType::kFloat32, 88) == 2);   // 4 + 4 + 4 + 10 | 100
-    CHECK(buckets(DataType::kFloat32, 488) == 1);  // all
+    CHECK(buckets(DataType::kFloat32, 488) == 1);  // one bucket with all tensors
     CHECK(communicator.Close());
   });
 }
@@ -104,7 +104,7 @@ TEST_CASE("a bucket is under way before the tensors in front of it are complete"
     std::vector<float> gradient = GradientOf(16, communicator);
     buckets.Begin(gradient, 1);
     buckets.Complete(1);
-    // The barrier comes after the bucket's reduction in the communicator's order.
+    // The barrier follows the bucket's reduction in the order of the communicator.
     CHECK(communicator.Barrier());
     const std::vector<float> average = Average(16);
     CHECK(std::vector<float>(gradient.begin() + 8, gradient.end()) ==
@@ -121,7 +121,7 @@ TEST_CASE("Finish tells why a reduction failed") {
   const std::vector<Tensor> tensors = TensorsOf({8, 8});
   rondo::InprocNetwork network(2);
   rondo::OnRanks(network, [&](Communicator& communicator) {
-    CHECK(communicator.Barrier());  // they know each other
+    CHECK(communicator.Barrier());  // connects the ranks
     if (communicator.rank() == 1) return communicator.Abort("out of coffee");
     GradientBuckets buckets(communicator, tensors, {DataType::kFloat32, 0});
     std::vector<float> gradient(16);

@@ -1,4 +1,4 @@
-// The model's gradient is the loss's derivative, and keeps the promises that overlap and proof stand on.
+// The model's gradient is the derivative of the loss, and has the properties that overlap and proof rely on.
 #include "examples/data_parallel_sgd/model.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,8 @@ TEST_CASE("the gradient is the slope of the loss, along every parameter") {
   const Mlp model({7, 5});
   const std::vector<Sample> samples = Spirals(3).Load({0, 12});
   std::vector<float> parameters = model.StartValues(rondo::Random(11));
-  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] += 0.01f * static_cast<float>(i % 7);  // biases too
+  // Also changes the biases.
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] += 0.01f * static_cast<float>(i % 7);
   std::vector<float> gradient(parameters.size());
   model.AddGradient(parameters, samples, gradient);
 
@@ -24,7 +25,7 @@ TEST_CASE("the gradient is the slope of the loss, along every parameter") {
     moved[at] += by;
     return model.AddGradient(moved, samples, unused);
   };
-  // Losses are float32: a wider step sees the curve, a narrower one sees their rounding.
+  // Losses are float32: with a wider step the curvature matters, with a narrower one the rounding of the losses.
   constexpr float kStep = 0x1p-9f;
   for (const Tensor& tensor : model.tensors()) {
     bool all_zero = true;

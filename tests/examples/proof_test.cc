@@ -1,4 +1,4 @@
-// The proof: training by any number of ranks stands it, and every usual mistake of data parallelism does not.
+// The proof accepts training with any number of ranks, and detects every usual mistake of data parallelism.
 #include "examples/data_parallel_sgd/proof.h"
 
 #include <doctest/doctest.h>
@@ -80,13 +80,13 @@ TEST_CASE("ranks whose parameters differ are seen") {
   rondo::OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> start = model.StartValues(rondo::Random(1));
     if (communicator.rank() == 2) start.back() = std::nextafter(start.back(), 1.0f);
-    Trainer trainer(communicator, model, data, {}, start);  // and nobody shares the start
+    Trainer trainer(communicator, model, data, {}, start);  // the start is not broadcast
     CHECK(trainer.HoldsBitsOfRank0().value() == (communicator.rank() != 2));
     CHECK(communicator.Close());
   });
 }
 
-// Four ranks' step on 30 samples, done by hand so that it can be done wrongly.
+// One step of four ranks on 30 samples, computed here so that tests can introduce mistakes.
 class WrongStep {
  public:
   static constexpr int kRanks = 4;
@@ -103,7 +103,7 @@ class WrongStep {
   }
   static Rows Shard(std::uint64_t rank) { return Part({0, kBatch}, rank, kRanks); }
 
-  // Sums the four ranks' gradients, each multiplied by its weight.
+  // Sums the gradients of the four ranks, each multiplied by its weight.
   std::vector<float> Combine(const std::function<std::vector<float>(std::uint64_t rank)>& sum_of,
                              const std::function<float(std::uint64_t rank)>& weight_of) const {
     std::vector<float> gradient(model_.parameter_count());
@@ -118,7 +118,7 @@ class WrongStep {
                    [](std::uint64_t) { return 1.0f / kBatch; });
   }
 
-  // What the proof says of a step with this gradient.
+  // The report of the proof for a step with this gradient.
   StepReport Report(const std::vector<float>& gradient, DataType type = DataType::kFloat32,
                     const std::function<void(TrainingState&)>& spoil = nullptr, double loss_factor = 1) const {
     TrainingState after = before_;

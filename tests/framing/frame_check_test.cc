@@ -1,4 +1,4 @@
-// Frames with checksums, byte for byte as docs/WIRE.md has them, and that no flipped bit escapes.
+// Frames with checksums, byte by byte as in docs/WIRE.md; and that every flipped bit is detected.
 #include "collectives/framing/frame_check.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ std::vector<std::byte> FrameOf(Bytes payload, std::uint64_t stream_offset = 0) {
   return frame;
 }
 
-// What a receiver that expects so much payload makes of it, told where the tail's arrival is cut.
+// Whether a receiver that expects this payload accepts the frame. `cut` is where the tail is split on arrival.
 bool IsSound(const std::vector<std::byte>& frame, std::size_t payload, std::size_t cut = 0) {
   HeaderArray header;
   std::copy_n(frame.begin(), header.size(), header.begin());
@@ -111,7 +111,7 @@ TEST_CASE("another frame's payload is noticed, also where its checksum came alon
 }
 
 TEST_CASE("a tail comes in any pieces, and a place for it may be used again") {
-  const std::vector<std::byte> frame = FrameOf(Payload(61));  // the longest there is
+  const std::vector<std::byte> frame = FrameOf(Payload(61));  // the maximum length
   REQUIRE(CheckedTailOf(61) == kMostTailBytes);
   for (std::size_t cut = 0; cut <= kMostTailBytes; ++cut) CHECK(IsSound(frame, 61, cut));
   OutgoingTail tail;

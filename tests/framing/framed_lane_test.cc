@@ -1,5 +1,5 @@
-// FrameSender and FrameReceiver, plain and with checksums, over one lane that takes and shows bytes in pieces of any
-// size: what frames look like is frame_check_test.cc's and the header tests' to say.
+// FrameSender and FrameReceiver, without and with checksums, over one lane that accepts and returns bytes in pieces of
+// any size. frame_check_test.cc and the tests of headers check the format of frames.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,11 +12,12 @@
 namespace rondo {
 namespace framed_lane_test {
 
-// What one end writes the other end reads. Takes at most `room` bytes a call and shows two views that meet at `seam`.
+// Returns written bytes to the reader. It accepts at most `room` bytes per call, and returns two views that meet at
+// `seam`.
 class LoopLane final : public Lane {
  public:
   std::size_t room = SIZE_MAX;
-  std::size_t visible = SIZE_MAX;  // of what is unread
+  std::size_t visible = SIZE_MAX;  // the maximum number of unread bytes that a reader can see
   std::size_t seam = 0;
   bool releases = true;
   std::vector<std::size_t> writes;
@@ -76,7 +77,7 @@ struct TestHeader {
   std::uint32_t payload_bytes = 0;
 };
 
-// Makes the next frame of the sender and begins it.
+// Makes the sender's next frame and begins to send it.
 OutgoingFrame BeginFrame(FrameSender& sender, const std::vector<std::byte>& payload) {
   HeaderArray& header = sender.Header();
   header.fill(std::byte{0});
@@ -95,9 +96,9 @@ void SendWhole(FrameSender& sender, OutgoingFrame frame) {
   }
 }
 
-// The payload of the next frame, or what is wrong with it.
+// Returns the payload of the next frame, or the error.
 Result<std::vector<std::byte>> ReceiveWhole(FrameReceiver& receiver, LoopLane& lane, std::size_t step) {
-  // What may be seen grows, until a whole header or tail is.
+  // The number of visible bytes grows until a header or tail is complete.
   lane.visible = step;
   HeaderArray bytes;
   while (true) {

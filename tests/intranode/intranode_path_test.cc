@@ -1,5 +1,5 @@
-// Collectives on the intranode path: every result is right in every order in which the ranks come, however late moves
-// are done. One thread; intranode_path_threads_test.cc runs the ranks at the same time.
+// Collectives on the intranode path: every result is correct for every order in which the ranks arrive, however late
+// copies are done. All ranks are in one thread; intranode_path_threads_test.cc runs them at the same time.
 #include "collectives/intranode/intranode_path.h"
 
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ void RunAll(EngineWorld& world, int ranks, const std::vector<std::uint64_t>& cou
 }
 
 TEST_CASE("every collective gives every rank the result, from no element to many windows") {
-  // Slots of 384 and 3968 bytes of payload.
+  // Slots with 384 and 3968 bytes of payload.
   Sample sample(3);
   for (const Sizes& sizes :
        {Sizes{1024, {0, 1, 3, 8, 9, 95, 96, 97, 500, 3000}}, Sizes{8192, {992, 993, 5000, 13'000}}}) {
@@ -78,7 +78,8 @@ TEST_CASE("an average divides once and a pre-multiplied sum scales once") {
 
 using Question = PlainSharedSegment::Question;
 
-// From 128 KiB on memory is mapped; 64 KiB is a window of that, 128 KiB of what is read.
+// Memory of at least 128 KiB is mapped. Mapped memory is copied in windows of 64 KiB, memory that is read (CMA) in
+// windows of 128 KiB.
 const std::vector<std::uint64_t> kAroundWindows{32'767, 32'768, 32'769, 65'536, 100'003};
 
 void RunAllReduce(EngineWorld& world, ReduceOp op, DataType type) {
@@ -91,14 +92,15 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
   for (const bool reads : {false, true}) {
     for (const bool late : {false, true}) {
       for (const int ranks : {2, 3, 5}) {
-        if (late && ranks == 5) continue;  // minutes under a sanitizer
+        if (late && ranks == 5) continue;  // would take minutes under a sanitizer
         CAPTURE(reads);
         EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
         world.segment().AnswerQuestions(
             [&](Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
         const std::uint64_t pulls = world.intranode(0).single_copies();
-        // One is too short, but out of place not to be read; and that pays among two.
+        // The first count is too short for mapped memory. Out of place it can be read, which is faster only with two
+        // ranks.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
         const Case large{.algorithm = Algorithm::kIntranode,
@@ -106,7 +108,7 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
                          .op = ReduceOp::kPremulSum,
                          .type = DataType::kFloat32};
         world.Expect(large);
-        CHECK(world.intranode(0).single_copies() == pulls);  // what is summed there lies nowhere
+        CHECK(world.intranode(0).single_copies() == pulls);  // the scaled operands are in no rank's memory
         Case average = large;
         average.op = ReduceOp::kAvg;
         average.type = DataType::kInt32;
@@ -117,7 +119,7 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
   }
 }
 
-// Among two it is read from 64 KiB on, up to 128 KiB by everybody all of it.
+// With two ranks, memory is read from 64 KiB on; up to 128 KiB each rank reads all of it.
 TEST_CASE("short vectors are read and folded whole, but not where that overwrites what others still read") {
   for (const bool late : {false, true}) {
     CAPTURE(late);
@@ -253,7 +255,7 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
     for (const int round : {0, 1, 2, 3}) {
       maps = round % 2 == 0;
       reads = round != 3;
-      sum(15'000, true, Collective::kReduce);  // a relay, where there are more than two
+      sum(15'000, true, Collective::kReduce);  // a relay, if there are more than two ranks
       sum(32'775, true);
       sum(20'000, true);
       sum(20'000, false);
@@ -282,7 +284,7 @@ TEST_CASE("memory that cannot be read after all is an error that names its rank,
       REQUIRE(!read);
       CHECK(read.error().code() == ErrorCode::kResource);
       CHECK(read.error().culprit() == 0);
-    } else {  // why, others will say: it waits for that rank, and goes on with nothing
+    } else {  // rank 1 waits for the lost rank without advancing: another component reports the loss
       for (int i = 0; i < 20; ++i) REQUIRE(*world.PollOne(1) != Progress::kComplete);
       CHECK(world.intranode(1).WaitsFor(0));
       CHECK(!world.intranode(1).HasNews());
@@ -315,7 +317,7 @@ void GiveBackBeforeTheEnd(bool by_draining) {
     auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
     world.StartOne(r, sum, memory, memory);
   }
-  // Rank 0 has folded its share before rank 1 begins, which then goes all the way to its closing turn and fails there.
+  // Rank 0 has folded its share before rank 1 begins. Rank 1 then advances to its closing round and fails there.
   while (world.intranode(0).single_copies() == 0) {
     REQUIRE(world.PollOne(0));
     if (world.intranode(0).single_copies() == 0) REQUIRE(world.PollOne(1));
@@ -352,7 +354,7 @@ TEST_CASE("memory that a rank has given back before any read makes no error that
     auto* const memory = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
     world.StartOne(r, sum, memory, memory);
   }
-  // Rank 0 has shown where its memory lies when it fails, for a reason that rank 1 is about to hear.
+  // Rank 0 fails after it has published the address of its memory; rank 1 has not yet been notified.
   REQUIRE(*world.PollOne(0) == Progress::kMoved);
   REQUIRE(world.intranode(0).single_copies() == 0);
   world.intranode(0).Drain();
@@ -377,7 +379,7 @@ TEST_CASE("a rank that holds up a relay is named by all others") {
     world.StartOne(r, sum, memory, memory);
     REQUIRE(world.PollOne(r));
   }
-  // All but rank 2 go as far as they can.
+  // All ranks except rank 2 advance as far as they can.
   for (int i = 0; i < 100; ++i)
     for (const Rank r : {0, 1, 3}) REQUIRE(world.PollOne(r));
   for (const Rank r : {0, 1, 3}) {
@@ -416,7 +418,7 @@ TEST_CASE("a disagreement that no rank needed to see is found in the next round"
   EngineWorld world({.ranks = 2, .segment_part_bytes = 1024});
   world.NextSequence();
   std::array<std::int32_t, 4> first{}, second{};
-  // Each is its own root, so both have what they want.
+  // Each rank is its own root, so both have complete results.
   for (const Rank r : {0, 1}) {
     auto* const memory = reinterpret_cast<std::byte*>(r == 0 ? first.data() : second.data());
     world.StartOne(r, {.collective = Collective::kBroadcast, .algorithm = Algorithm::kIntranode, .count = 3, .root = r},
@@ -465,7 +467,7 @@ TEST_CASE("whether awaited ranks share this rank's core is known as soon as they
     world.intranode(2).RunsOn(core2);
     return world.intranode(0).WhereAreAwaited();
   };
-  CHECK(runs_on(0, 0, 0) == AwaitedRanks::kUnknown);  // it waits for nobody
+  CHECK(runs_on(0, 0, 0) == AwaitedRanks::kUnknown);  // the rank waits for no other rank
   world.NextSequence();
   std::array<std::int32_t, 3> memory{};
   const auto start = [&](Rank rank) {
@@ -481,7 +483,7 @@ TEST_CASE("whether awaited ranks share this rank's core is known as soon as they
   CHECK(runs_on(0, 1, -1) == AwaitedRanks::kUnknown);
   CHECK(runs_on(-1, -1, -1) == AwaitedRanks::kUnknown);
   CHECK(start(1) == Progress::kMoved);
-  CHECK(runs_on(0, 0, 1) == AwaitedRanks::kOnOtherCores);  // rank 1 has come, wherever it is
+  CHECK(runs_on(0, 0, 1) == AwaitedRanks::kOnOtherCores);  // rank 1 has arrived, so its core does not matter
   CHECK(runs_on(0, 1, 0) == AwaitedRanks::kOnThisCore);
 }
 

@@ -1,4 +1,4 @@
-// Ranks on threads of their own that share one segment, as processes would.
+// Ranks in separate threads that share one segment, as processes would.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace intranode_path_threads_test {
 
-// In the thread of one rank, beside those of the others. False: it failed.
+// Runs in the thread of one rank, at the same time as the other ranks. False: the operation failed.
 bool Finish(IntranodePath& path) {
   while (true) {
     const auto progress = path.Poll();
@@ -61,7 +61,7 @@ TEST_CASE("a sum is the left fold in rank order, bit by bit: by all, by shares a
   }
 }
 
-// For the thread sanitizer above all: the ranks as threads, thousands of rounds.
+// Mainly for the thread sanitizer: the ranks are threads, and run thousands of rounds.
 TEST_CASE("ranks that run at the same time") {
   constexpr int kRanks = 3;
   constexpr std::uint64_t kOperations = 600;
@@ -110,7 +110,7 @@ void SumInEachOthersMemory(bool reads, std::uint64_t count) {
     bool all_right = true;
     for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
       const auto s = static_cast<std::int32_t>(sequence);
-      const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // some ranks, not others
+      const bool in_place = (sequence + static_cast<std::uint64_t>(r)) % 3 == 0;  // true on some ranks only
       std::fill(input.begin(), input.end(), r + s);
       CHECK(path.Start({.operation = {.sequence = sequence,
                                       .count = count,

@@ -1,4 +1,4 @@
-// What a rank folds and copies of its peers' memory, by collective, and when it may go on.
+// Which of its peers' memory a rank folds and copies, for each collective, and when it may continue.
 #include "collectives/intranode/peer_reads.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ namespace peer_reads_test {
 constexpr int kRanks = 3;
 constexpr std::uint64_t kBytes = 1000;
 
-// One rank's view of an operation.
+// The state of one rank in an operation.
 class RankReads {
  public:
   RankReads(PlainSharedSegment& shared_segment, Rank rank, Collective collective, bool in_place = false, Rank root = 1)
@@ -42,7 +42,7 @@ class RankReads {
 struct Row {
   Collective collective;
   bool in_place;
-  Rank rank;  // the root is rank 1
+  Rank rank;  // rank 1 is the root
   std::vector<PeerReads::Piece> pieces;
   ByteRange fold;
   std::uint64_t fold_from;
@@ -106,7 +106,7 @@ TEST_CASE("by shares every byte of an all_reduce is folded by one rank and copie
 TEST_CASE("windows of a piece are ready as its peer folds them, and this rank takes none before its own share") {
   PlainSharedSegment shared_segment(kRanks, 4096);
   RankReads own(shared_segment, 0, Collective::kAllReduce), peer(shared_segment, 1, Collective::kAllReduce);
-  PeerReads& reads = own.Start(/*by_shares=*/true, 128);  // three windows a share
+  PeerReads& reads = own.Start(/*by_shares=*/true, 128);  // each share has three windows
   PeerReads& theirs = peer.Start(/*by_shares=*/true, 128);
   theirs.OnFoldedWindow();
   CHECK(reads.MayTake(1, 8) == 0);

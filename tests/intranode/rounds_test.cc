@@ -1,4 +1,4 @@
-// The rounds of the intranode path: who may write when, whose slots are taken, and what is said of ranks that differ.
+// The rounds of the intranode path: when a rank may write, which slots are taken, and the errors for ranks that differ.
 #include "collectives/intranode/rounds.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ namespace rounds_test {
 
 using Wanted = SlotRounds::Wanted;
 
-// One rank among others on a segment.
+// One of several ranks that share a segment.
 struct RoundsOfRank {
   RoundsOfRank(PlainSharedSegment& shared_segment, Rank rank, int world_size)
       : segment(rank, world_size, shared_segment) {}
@@ -27,7 +27,7 @@ struct RoundsOfRank {
     rounds.OnWriting();
     rounds.Publish();
   }
-  // Whose slots are taken now, in their order. REQUIRES: no rank differs.
+  // The ranks whose slots can be taken now, in order. REQUIRES: no rank differs.
   std::vector<Rank> Take() {
     std::vector<Rank> taken;
     bool moved = false;
@@ -73,7 +73,7 @@ TEST_CASE("slots are taken in the ranks' order, each once, as far as they are wa
   CHECK(all.Take() == std::vector<Rank>{0});
   CHECK(!all.has_all);
   CHECK(all.rounds.WaitsFor(1));
-  CHECK(!all.rounds.WaitsFor(2));  // its slot has arrived, though it is not taken yet
+  CHECK(!all.rounds.WaitsFor(2));  // rank 2's slot has arrived, but is not taken yet
   CHECK(!all.rounds.HasNews());
   root.Publish();
   CHECK(root.Take() == std::vector<Rank>{1});
@@ -111,7 +111,7 @@ TEST_CASE("a slot of another operation, or of a later round, is an error that na
   REQUIRE(!differs);
   CHECK(differs.error().code() == ErrorCode::kMismatch);
   CHECK(differs.error().culprit() == 1);
-  // Two rounds later its slot is in the same place.
+  // Two rounds later the rank uses the same slot.
   other.segment.SlotOf(1, 1).round.store(3);
   const auto ahead = own.rounds.TakeArrived(moved, ignore);
   REQUIRE(!ahead);

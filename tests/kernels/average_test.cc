@@ -1,4 +1,4 @@
-// Averages and pre-multiplication against the reference, on every instruction set of this processor.
+// Averages and pre-multiplication, compared with the reference on every instruction set of this processor.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -18,8 +18,8 @@ using reference::Bits;
 
 constexpr std::array kWorldSizes{1, 2, 3, 4, 5, 7, 8, 33, 127, 128, 255, 256, 1000, 4096, 1 << 24, 0x7FFF'FFFF};
 
-// Runs `kernel(destination, left, right, count)` apart and onto each operand, at an odd address, whole and in its first
-// `count` elements, and compares with `expected`. Odd addresses make every load unaligned.
+// Runs `kernel(destination, left, right, count)` for several counts and compares the result with `expected`. The result
+// goes to separate memory and onto each operand. Odd addresses make every load unaligned.
 template <typename Kernel>
 void CheckKernel(DataType type, const std::vector<Bits>& left, const std::vector<Bits>& right,
                  const std::vector<Bits>& expected, const Kernel& kernel) {
@@ -29,7 +29,7 @@ void CheckKernel(DataType type, const std::vector<Bits>& left, const std::vector
   for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3}, std::size_t{17}, left.size()}) {
     CAPTURE(count);
     const auto bytes = static_cast<std::ptrdiff_t>(count * SizeOf(type));
-    for (int onto : {0, 1, 2}) {  // a third memory, left, right
+    for (int onto : {0, 1, 2}) {  // separate memory, left, right
       CAPTURE(onto);
       std::vector<std::byte> a(left_bytes.size() + 2, std::byte{0xA5});
       std::vector<std::byte> b = a;

@@ -1,4 +1,4 @@
-// Copies past the caches: every byte, and no other, at every alignment.
+// Copies that bypass the caches: they copy every byte, and no other, at every alignment.
 #include "collectives/kernels/copy.h"
 
 #include <doctest/doctest.h>

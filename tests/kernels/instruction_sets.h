@@ -1,4 +1,4 @@
-// Runs a test once per instruction set that this processor has and the kernels are compiled for.
+// Runs a test once for each instruction set that this processor has and that the kernels are compiled for.
 #pragma once
 
 // clang-format off
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// Calls `body(name)` with every choice forced in turn, then undoes the choice.
+// Calls `body(name)` with each instruction set forced, then restores the default.
 template <typename Body>
 void ForEachInstructionSet(const Body& body) {
   for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

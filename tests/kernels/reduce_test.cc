@@ -1,4 +1,4 @@
-// The reduction kernels against the reference, on every instruction set of this processor. One bit off is wrong.
+// The reduction kernels, compared bit by bit with the reference on every instruction set of this processor.
 #include "collectives/kernels/reduce.h"
 
 #include <doctest/doctest.h>
@@ -33,10 +33,10 @@ std::vector<Pairing> AllPairings() {
   return pairings;
 }
 
-// A vector has 16 to 64 bytes: these end before, at and after a boundary of every type on every instruction set.
+// A vector has 16 to 64 bytes: these counts end before, at and after its boundary, for every type and instruction set.
 constexpr std::array<std::size_t, 27> kCounts{0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17,  31,  32,
                                               33, 47, 63, 64, 65, 66, 95, 127, 128, 129, 255, 257, 1000};
-constexpr std::array<std::size_t, 5> kOffsets{0, 1, 3, 32, 63};  // of an operand from a 64-byte boundary
+constexpr std::array<std::size_t, 5> kOffsets{0, 1, 3, 32, 63};  // distance of an operand from a 64-byte boundary
 
 // Memory at a chosen distance from a 64-byte boundary, between guard bytes.
 class Guarded {
@@ -66,7 +66,7 @@ class Guarded {
   std::size_t begin_ = 0;
 };
 
-// The first element that differs, in words; nothing if none does.
+// Describes the first element that differs; empty: none does.
 std::optional<std::string> Difference(DataType type, const std::byte* got, const std::vector<Bits>& expected,
                                       const std::vector<Bits>& left, const std::vector<Bits>& right) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -172,7 +172,7 @@ TEST_CASE("Every corner value meets every other, in both orders, to the same bit
       std::vector<std::byte> swapped(left_bytes.size());
       FindReduce(type, op)(swapped.data(), right_bytes.data(), left_bytes.data(), left.size());
       CHECK(result == swapped);
-      // One at a time, as the rest that fills no vector: the same bits again.
+      // Single elements use the code for the rest that fills no vector: the bits must be the same.
       for (std::size_t i = 0; i < left.size(); ++i) {
         const std::size_t at = i * SizeOf(type);
         FindReduce(type, op)(swapped.data() + at, left_bytes.data() + at, right_bytes.data() + at, 1);
@@ -191,7 +191,7 @@ TEST_CASE("All 65536 values of a 16-bit float meet a choice of others") {
     for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
     const auto left_bytes = reference::Pack(type, left);
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax})
-      // Every operation sees a quarter of the others, all together see them all.
+      // Every operation uses a quarter of the other values; together the operations use all of them.
       for (std::size_t k = static_cast<std::size_t>(op) % 4; k < others.size(); k += 4) {
         const std::vector<Bits> right(left.size(), others[k]);
         const auto right_bytes = reference::Pack(type, right);

@@ -19,7 +19,7 @@ std::int64_t SignExtended(DataType type, Bits value) {
   return static_cast<std::int64_t>(value << unused) >> unused;
 }
 
-// ---- floats: float64 computes in double, everything else in float ----
+// ---- floats: float64 is computed in double, every other type in float ----
 
 template <typename T>
 T Load(DataType type, Bits value) {
@@ -83,7 +83,7 @@ Bits DivideInteger(DataType type, Bits value, int world_size) {
   return static_cast<Bits>(SignExtended(type, value) / world_size) & Mask(type);
 }
 
-// Each product is rounded to T, each sum to the type, and the quotient once more.
+// Each product is rounded to T, each sum to the type, and the quotient again.
 template <typename T>
 Bits ScaledAverage(DataType type, const std::vector<Bits>& operands, T scale, int divisor) {
   T sum = Load<T>(type, operands[0]) * scale;
@@ -135,7 +135,7 @@ Bits Average(DataType type, const std::vector<Bits>& operands, int divisor) {
     for (const Bits operand : operands) sum += IsSigned(type) ? Wide{SignExtended(type, operand)} : Wide{operand};
     return static_cast<Bits>(sum / divisor) & Mask(type);
   }
-  // Scaled by a power of two, so that no sum is beyond the type.
+  // Operands are scaled by a power of two, so that no sum exceeds the range of the type.
   double scale = 1;
   while (scale * divisor > 1) scale /= 2;
   if (type == DataType::kFloat64) return ScaledAverage<double>(type, operands, scale, divisor);
@@ -170,7 +170,7 @@ std::vector<Bits> Corners(DataType type) {
       corners.push_back(value & all);
     return corners;
   }
-  // Built from the fields: the fraction's width and the sign's place give every landmark.
+  // The landmarks are computed from the width of the fraction and the position of the sign.
   int fraction_bits = 52;
   if (type == DataType::kFloat32) fraction_bits = 23;
   if (type == DataType::kFloat16) fraction_bits = 10;
@@ -189,7 +189,7 @@ std::vector<Bits> Corners(DataType type) {
       smallest_normal - 1,  // the largest subnormal
       smallest_normal,
       smallest_normal + 1,
-      infinity - 1,  // the largest finite
+      infinity - 1,  // the largest finite value
       infinity - 2,
       infinity,
       infinity | 1,  // signalling
@@ -202,7 +202,7 @@ std::vector<Bits> Corners(DataType type) {
       FromDouble(type, 1.0 / 3),
       FromDouble(type, 2.0),
       FromDouble(type, 1e4),
-      // A few powers of two around the width of the fraction: added to 1 they are ties and near-ties.
+      // Powers of two around the width of the fraction: added to 1 they are ties or almost ties.
       FromDouble(type, std::ldexp(1.0, -fraction_bits - 1)),
       FromDouble(type, std::ldexp(1.0, -fraction_bits - 2)),
       FromDouble(type, std::ldexp(1.5, -fraction_bits - 1)),

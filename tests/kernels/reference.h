@@ -1,5 +1,5 @@
-// What the kernels must compute, one element at a time in plain C++ and on bit patterns: written from the contract in
-// collectives/kernels/reduce.h, not from the kernels.
+// What the kernels must compute, one element at a time in plain C++, on bit patterns. It implements the contract in
+// collectives/kernels/reduce.h, and shares no code with the kernels.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,35 @@
 
 namespace rondo::reference {
 
-// An element's bits in the low bytes; what lies above is zero.
+// An element's bits in the low bytes; the other bytes are zero.
 using Bits = std::uint64_t;
 
-// left op right, where kAvg and kPremulSum are their sums.
+// Returns `left op right`; for kAvg and kPremulSum this is the sum.
 Bits Reduce(DataType type, ReduceOp op, Bits left, Bits right);
 Bits SumAndDivide(DataType type, Bits left, Bits right, int world_size);
 Bits DivideBy(DataType type, Bits source, int world_size);
-// The average of these operands as a whole: summed from the left in AverageTypeOf(type), scaled by a power of two where
-// that is no wider than `type`, and divided by `divisor`.
+// The average of all operands: summed from the left in AverageTypeOf(type), and divided by `divisor`. If that type is
+// no wider than `type`, the operands are scaled by a power of two.
 Bits Average(DataType type, const std::vector<Bits>& operands, int divisor);
-// (left * left_factor + right * right_factor) / divisor, of a floating type.
+// Returns (left * left_factor + right * right_factor) / divisor, for floating types.
 Bits SumScaledAndDivide(DataType type, Bits left, Bits right, double left_factor, double right_factor, double divisor);
 Bits Scale(DataType type, Bits source, double factor);
 
-// The bits of `value` in a floating type, rounded to nearest even.
+// The bits of `value` in a floating type, rounded to the nearest value, ties to even.
 Bits FromDouble(DataType type, double value);
 
-// Values where arithmetic goes wrong: extremes, zeros of both signs, subnormals, infinities, quiet and signalling NaNs
-// of both signs with payloads, values that round up, down and to even. Ends with a few ordinary ones.
+// Values that are difficult for arithmetic: extremes, zeros of both signs, subnormals, infinities, quiet and signalling
+// NaNs of both signs with payloads, values that round up, down and to even. A few ordinary values follow.
 std::vector<Bits> Corners(DataType type);
-// Half of them corners, half of them any bits.
+// Half of the values are corners, the other half have random bits.
 std::vector<Bits> AnyValues(DataType type, std::size_t count, Random& random);
 
 Bits LoadElement(DataType type, const std::byte* memory, std::size_t index);
 void StoreElement(DataType type, std::byte* memory, std::size_t index, Bits value);
-// The elements as they lie in memory.
+// The elements in their memory format.
 std::vector<std::byte> Pack(DataType type, const std::vector<Bits>& values);
 
-// "float16 0x7e00"
+// Returns for example "float16 0x7e00".
 std::string Print(DataType type, Bits value);
 
 }  // namespace rondo::reference

@@ -1,4 +1,4 @@
-// 16-bit floats to float32 and back against base/half.h, every value there is, on every instruction set of this
+// Conversions of all 16-bit floats to float32 and back, compared with base/half.h on every instruction set of this
 // processor.
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ std::vector<std::byte> AtOddAddress(const std::vector<T>& values) {
   return bytes;
 }
 
-// Narrows the first `count` of `values` from one odd address to another; guarded.
+// Narrows the first `count` of `values`, from one odd address to another, between guard bytes.
 void CheckNarrowing(DataType type, const std::vector<float>& values, std::size_t count) {
   const std::vector<std::byte> source = AtOddAddress(values);
   std::vector<std::byte> result(1 + 2 * count + 1, std::byte{0xA5});
@@ -79,7 +79,7 @@ TEST_CASE("narrowing undoes widening, and rounds what lies between once, to near
     std::vector<float> values;
     for (std::uint32_t i = 0; i < 65536; ++i) {
       const auto bits = std::bit_cast<std::uint32_t>(Wide(type, static_cast<std::uint16_t>(i)));
-      // The value, its neighbours, and the middles between it and the next one of its type with their neighbours.
+      // The value, the midpoint between it and the next value of its type, and the neighbours of both.
       const std::uint32_t half_step = type == DataType::kFloat16 ? 1u << 12 : 1u << 15;
       for (const std::uint32_t near :
            {bits, bits + 1, bits - 1, bits + half_step, bits + half_step - 1, bits + half_step + 1})

@@ -1,4 +1,5 @@
-// A program that meets as its launcher says, twice: meet_twice GENERATION GENERATION. Exit code 1 if a meeting fails.
+// A program that connects twice through its launcher: meet_twice GENERATION GENERATION. Exit code 1 if a rendezvous
+// fails.
 #include <fmt/core.h>
 
 #include <cstdio>

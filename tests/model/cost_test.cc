@@ -1,4 +1,4 @@
-// What the model counts, against worlds small enough to count by hand and against the papers' formulas.
+// What the cost model counts, compared with counts by hand for small worlds and with the formulas of papers.
 #include "collectives/model/cost.h"
 
 #include <doctest/doctest.h>
@@ -37,10 +37,10 @@ TEST_CASE("pairwise all_to_all goes from partner to partner by signals, direct a
 }
 
 TEST_CASE("what one rank sends to another in one round goes together, up to five at a time") {
-  // Seven rounds of a block and, but in the last, a signal; three rounds of four blocks each.
+  // Pairwise: seven rounds of a block and, except in the last, a signal. Bruck: three rounds of four blocks each.
   CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(8, 8)).rank.messages == 14);
   CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).rank.messages == 6);
-  // Eight blocks in a round are more than go together.
+  // Eight blocks in a round are more than one write can contain.
   CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(16, 16)).rank.messages == 16);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("a place is crowded where a host has more ranks than cores; cores that
 }
 
 TEST_CASE("between hosts the hierarchical all_reduce puts a part of the flat ring's bytes on the wire") {
-  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {4, 4}};  // dealt out in turn: every hop of a ring crosses
+  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {4, 4}};  // ranks alternate between hosts: every hop of a ring crosses
   const ScheduleCost flat = Cost(Collective::kAllReduce, Algorithm::kRing, place);
   const ScheduleCost layered = Cost(Collective::kAllReduce, Algorithm::kHierarchical, place);
   CHECK(flat.remote_hops == 14);
@@ -155,7 +155,7 @@ TEST_CASE("a prediction is the chain's latency plus the busiest of rank, core an
   CHECK(PredictUs(cost, false, machine, 0) == doctest::Approx(2 * 1 + 100 + 8 * 0.5));
   CHECK(PredictUs(cost, true, machine, 0) == doctest::Approx(2 * 10 + 100 + 8 * 0.5));
   CHECK(PredictUs(cost, false, machine, 1e6) == doctest::Approx(102 + 4 + 1e6 * (4 * 1 + 2 * 2) * 1e-3));
-  machine.wire_gbit_per_s = 0.8;  // 10 ns a byte
+  machine.wire_gbit_per_s = 0.8;  // 10 ns for each byte
   CHECK(PredictUs(cost, false, machine, 1e6) == doctest::Approx(102 + 1e4));
 }
 

@@ -1,4 +1,4 @@
-// CPUs as Linux lists them.
+// Lists of CPUs in Linux's format.
 #include "collectives/cpu_list.h"
 
 #include <doctest/doctest.h>

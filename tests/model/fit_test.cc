@@ -1,4 +1,4 @@
-// Constants found again from times that were made of them.
+// Recovers constants of the cost model from times that were computed from them.
 #include "collectives/model/fit.h"
 
 #include <doctest/doctest.h>
@@ -55,12 +55,12 @@ TEST_CASE("the constants that made the times are found again, from a start that 
   CHECK(fit.costs.message_us == doctest::Approx(truth.message_us).epsilon(0.1));
   CHECK(fit.costs.byte_ns == doctest::Approx(truth.byte_ns).epsilon(0.1));
   CHECK(fit.costs.reduce_byte_ns == doctest::Approx(truth.reduce_byte_ns).epsilon(0.2));
-  // One host cannot say what lies between hosts.
+  // Times of one host do not determine the costs between hosts.
   CHECK(fit.costs.remote_hop_us == start.remote_hop_us);
   CHECK(fit.costs.wire_gbit_per_s == start.wire_gbit_per_s);
 }
 
-// Four ranks, each on a host of its own.
+// Four ranks, each on a separate host.
 std::vector<MeasuredWorld> TimesAcrossHosts(const MachineCosts& machine) {
   std::vector<MeasuredWorld> worlds;
   const Place place = Place::Even(4, 4, 2);

@@ -1,4 +1,4 @@
-// A profile says what it holds, comes back as it was written, and refuses by field what it cannot be.
+// A profile prints its contents, is unchanged after writing and reading, and refuses invalid fields by name.
 #include "collectives/model/profile.h"
 
 #include <doctest/doctest.h>
@@ -56,7 +56,8 @@ TEST_CASE("times lie on lines between the logarithms of sizes; outside, constant
   CHECK(*world.Us(Algorithm::kRing, 0) == 10);
   CHECK(*world.Us(Algorithm::kRing, 4) == 10);
   CHECK(*world.Us(Algorithm::kRing, 64) == doctest::Approx(11));
-  CHECK(*world.Us(Algorithm::kTree, 512) == doctest::Approx(19.494).epsilon(0.001));  // the middle: sqrt(9.5 * 40)
+  // The middle in logarithms: sqrt(9.5 * 40).
+  CHECK(*world.Us(Algorithm::kTree, 512) == doctest::Approx(19.494).epsilon(0.001));
   CHECK(*world.Us(Algorithm::kRing, 8192) == doctest::Approx(40));
   CHECK_FALSE(world.Us(Algorithm::kChain, 64));
 }

@@ -1,4 +1,4 @@
-// The choice: the fastest that may serve, by times where there are some, alike on every rank.
+// The choice of an algorithm: the fastest suitable one, by measured times if there are any, and the same on every rank.
 #include "collectives/model/selector.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 namespace rondo {
 namespace selector_test {
 
-// Constants of round numbers, so that what follows from them stays whatever profile ships.
+// Round constants, so that the expected values do not depend on the profile that ships.
 std::shared_ptr<const Profile> Unmeasured() {
   Profile profile;
   profile.name = "made up";
@@ -25,7 +25,7 @@ std::shared_ptr<const Profile> Unmeasured() {
   return std::make_shared<const Profile>(std::move(profile));
 }
 
-// Two ranks of one host, where the ring overtakes the tree at about 64 KiB and direct is hopeless.
+// Two ranks of one host: the ring becomes faster than the tree at about 64 KiB, and direct is always much slower.
 std::shared_ptr<const Profile> Measured() {
   Profile profile = *Unmeasured();
   profile.measured = {{Collective::kAllReduce,

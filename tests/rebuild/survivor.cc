@@ -1,15 +1,15 @@
-// A rank that sums until it fails, goes on with whoever is left, and says when what happened; tests/rebuild/run starts
-// it and kills or stops some. Each line begins with the monotonic clock, which all processes of a host share, in
-// nanoseconds:
+// A rank that sums until a failure, continues with the surviving ranks, and logs events with their times.
+// tests/rebuild/run starts several ranks and kills or stops some. Each line begins with the monotonic clock in
+// nanoseconds, which all processes of a host share:
 //
-//   NS pid PID                     before the meeting
-//   NS runs RANK                   --runs-after sums among all ranks were right
-//   NS failed CODE CULPRIT TEXT    a sum failed, or the closing; TEXT is the error
+//   NS pid PID                     before the rendezvous
+//   NS runs RANK                   --runs-after sums among all ranks were correct
+//   NS failed CODE CULPRIT TEXT    a sum or the closing failed; TEXT is the error
 //   NS rebuilt GENERATION RANK WORLD_SIZE REPORT
 //   NS left CODE TEXT              the rebuild failed
-//   NS after CODE TEXT             what the old communicator says to one more sum, when the rebuild has failed
-//   NS ended SUMS                  so many sums of the new generation were right, and it was closed
-//   NS wrong TEXT                  a value, or memory beside one, that nobody should have written
+//   NS after CODE TEXT             after a failed rebuild: the error of one more sum on the old communicator
+//   NS ended SUMS                  SUMS sums of the new generation were correct, and its communicator was closed
+//   NS wrong TEXT                  a value is wrong, or memory outside of the result was written
 //
 // Exit code 0 after "ended", 1 otherwise.
 #include <fmt/core.h>
@@ -40,12 +40,12 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// From what fits into one window of a shared segment or one frame to what goes through many; the large ones take most
-// of the time, so that most deaths fall into the midst of one.
+// From sizes that fit into one window of a shared segment or one frame to sizes that need many. Large sums take most of
+// the time, so most deaths happen during one.
 constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, 400'000};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
-constexpr std::uint64_t kLookForEndEvery = 16;  // sums
+constexpr std::uint64_t kLookForEndEvery = 16;  // in sums
 
 struct Flags {
   Path path = Path::kAuto;
@@ -54,7 +54,7 @@ struct Flags {
   double settle_s = 5;
   std::uint64_t seed = 1;
   std::uint64_t sums = 50;
-  std::uint64_t runs_after = 1;  // sums
+  std::uint64_t runs_after = 1;  // in sums
   std::string until;
 };
 
@@ -69,12 +69,12 @@ Duration DurationOf(double seconds) { return std::chrono::duration_cast<Duration
 
 Error Wrong(std::string what) { return Error(ErrorCode::kCorrupt, std::move(what)); }
 
-// Sums whose every element says who was in it and which sum it is.
+// Sums in which every element reveals which ranks took part and which sum it belongs to.
 class Sums {
  public:
   explicit Sums(const Flags& flags) : flags_(flags) { memory_.resize(kElements.back() + 2 * kGuardElements); }
 
-  // By rank, what each brings: a power of two that it keeps through all generations.
+  // `marks` has each rank's contribution: a power of two that it keeps through all generations.
   void Begin(std::vector<std::int64_t> marks, std::uint64_t generation) {
     marks_ = std::move(marks);
     all_ = 0;
@@ -86,7 +86,7 @@ class Sums {
   const std::vector<std::int64_t>& marks() const { return marks_; }
   std::uint64_t taken() const { return taken_; }
 
-  // kCorrupt: what came is wrong; any other error is the communicator's.
+  // kCorrupt: the result is wrong; any other error is the communicator's.
   Status TakeOne(Communicator& communicator) {
     const std::size_t elements = kElements[random_->Below(kElements.size())];
     const auto round = static_cast<std::int64_t>(taken_ % 1'000);
@@ -134,7 +134,8 @@ std::vector<std::int64_t> FirstMarks(int ranks) {
   return marks;
 }
 
-// Whether all leave after this sum: when rank 0 has seen the file, and told it.
+// Whether all ranks stop after this sum: rank 0 checks whether the file exists, and an all-reduce distributes its
+// answer.
 Result<bool> IsOver(Communicator& communicator, const Sums& sums, const Flags& flags) {
   if (sums.taken() < flags.sums || sums.taken() % kLookForEndEvery != 0) return false;
   std::int64_t over = flags.until.empty() || (communicator.rank() == 0 && std::filesystem::exists(flags.until)) ? 1 : 0;
@@ -143,7 +144,7 @@ Result<bool> IsOver(Communicator& communicator, const Sums& sums, const Flags& f
   return over != 0;
 }
 
-// Until it is over, which the first generation never is: it is there to be hurt.
+// Sums until the job is over. The first generation never ends, because it is there to fail.
 Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) {
   for (bool over = false; !over;) {
     RONDO_TRY(sums.TakeOne(communicator));
@@ -156,7 +157,7 @@ Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) 
   return communicator.Close();
 }
 
-// The next generation, with its sums begun; null when there is none for this rank.
+// Returns the next generation, ready for sums; null: this rank has no next generation.
 std::unique_ptr<Communicator> GoOn(Communicator& communicator, Sums& sums, const Flags& flags) {
   auto next = communicator.Rebuild({.settle = DurationOf(flags.settle_s)});
   if (!next) {

@@ -1,4 +1,5 @@
-// What a communicator's flight recorder says of operations that go well, wait, fail, and of groups and messages.
+// What a communicator's flight recorder records about operations that succeed, wait or fail, and about groups and
+// messages.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ constexpr DataType kInt = DataType::kInt32;
 
 Json DumpOf(const Communicator& communicator) { return Json::parse(communicator.DumpRecords()); }
 
-// Those of a dump, collectives or messages, in the order of their numbers.
+// The collectives of a dump, in the order of their numbers.
 std::vector<Json> Collectives(const Json& dump) {
   std::vector<Json> entries;
   for (const Json& entry : dump.at("entries"))
@@ -51,7 +52,7 @@ Status Sum(Communicator& communicator, std::vector<std::int32_t>& values) {
   return communicator.AllReduce(values.data(), values.data(), values.size(), kInt, ReduceOp::kSum);
 }
 
-// A folder that goes with the test.
+// A folder that is removed after the test.
 class Folder {
  public:
   explicit Folder(const std::string& name)
@@ -180,7 +181,7 @@ TEST_CASE("when a rank dies, the others' operation failed, and each leaves its r
 
 TEST_CASE("records of damage say whose frame it was, and of results that differ, which operation's and whose") {
   struct Case {
-    bool checksums;  // else results are compared
+    bool checksums;  // false: results are compared
     std::string failed;
     std::string error;
   };
@@ -199,7 +200,7 @@ TEST_CASE("records of damage say whose frame it was, and of results that differ,
           std::vector<std::int32_t> values(100, 1);
           const Status status = communicator.Broadcast(values.data(), values.data(), values.size(), kInt, 0,
                                                        {.algorithm = Algorithm::kDirect});
-          CHECK_FALSE((status && communicator.Barrier()));  // who only sent may have been through
+          CHECK_FALSE((status && communicator.Barrier()));  // a rank that only sent may have completed the broadcast
           const Json dump = DumpOf(communicator);
           const std::string failure = Text(dump["rondo"]["groups"][0]["failure"]);
           CHECK(failure.find(c.error) == 0);
@@ -232,7 +233,7 @@ TEST_CASE("an operation that timed out failed after its timeout") {
         const Json entry = Collectives(DumpOf(communicator)).at(0);
         CHECK(Text(entry["state"]) == "failed");
         CHECK(Text(entry["rondo"]["error"]).find("timeout: #1 barrier") == 0);
-        // From a coarse clock, so a tick of it early.
+        // The time is from a coarse clock, so it may be one tick early.
         CHECK(Ns(entry["rondo"]["time_failed_ns"]) - Ns(entry["time_created_ns"]) >= 30'000'000);
         timed_out.count_down();
       },
@@ -317,8 +318,8 @@ TEST_CASE("messages are recorded with whom they reached; one that fails alone sa
       CHECK(Text(entries[0]["profiling_name"]) == "rondo:recv 1<-0");
       CHECK(Text(entries[0]["state"]) == "completed");
       CHECK(Text(entries[0]["rondo"]["tag"]) == "5");
-      CHECK(Text(entries[0]["rondo"]["count"]) == "100");       // the room
-      CHECK(Text(entries[0]["rondo"]["bytes_done"]) == "240");  // what came
+      CHECK(Text(entries[0]["rondo"]["count"]) == "100");       // the size of the receive buffer
+      CHECK(Text(entries[0]["rondo"]["bytes_done"]) == "240");  // the received bytes
     }
     CHECK(communicator.Barrier());
     CHECK(communicator.Close());
@@ -335,7 +336,7 @@ TEST_CASE("the last operations stay, however many there were") {
         REQUIRE(entries.size() == 8);
         CHECK(Text(entries.front()["collective_seq_id"]) == "93");
         CHECK(Text(entries.back()["collective_seq_id"]) == "100");
-        // More are pending than there is room for: those that are too many are recorded when they start.
+        // More operations are pending than the recorder has room for: the excess ones are recorded when they start.
         std::vector<Work> works;
         for (int i = 0; i < 50; ++i) works.push_back(communicator.BarrierAsync());
         for (Work& work : works) CHECK(work.Wait());

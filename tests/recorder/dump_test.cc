@@ -1,4 +1,4 @@
-// The text of a dump: JSON with the names that c10d's recorder has given its fields, and ours apart from them.
+// The text of a dump: JSON with the field names of c10d's recorder; Rondo's own fields are separate.
 #include "collectives/recorder/dump.h"
 
 #include <doctest/doctest.h>
@@ -263,7 +263,7 @@ TEST_CASE("both clocks are read at one moment, or the distance is said") {
     mutable Duration now_{};
   };
   const ClockAnchor anchor = AnchorOf(Slow());
-  CHECK(anchor.error == milliseconds(3));  // 6 ms between the two looks at the monotonic one
+  CHECK(anchor.error == milliseconds(3));  // 6 ms between the two reads of the monotonic clock
   CHECK(anchor.monotonic.time_since_epoch() - (anchor.wall - seconds(100)) <= anchor.error);
   CHECK((anchor.wall - seconds(100)) - anchor.monotonic.time_since_epoch() <= anchor.error);
 }

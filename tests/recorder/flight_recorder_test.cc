@@ -1,4 +1,4 @@
-// What the flight recorder keeps, when, and what a reader sees of it while it is being written.
+// What the flight recorder keeps, for how long, and what a reader sees while records are being written.
 #include "collectives/recorder/flight_recorder.h"
 
 #include <doctest/doctest.h>
@@ -59,7 +59,7 @@ TEST_CASE("a collective is scheduled, started and completed, each with its time"
   recorder->Started(1, Algorithm::kTree, At(110), /*coarse=*/false);
   record = recorder->Read().at(0);
   CHECK(record.state == RecordState::kStarted);
-  CHECK(record.algorithm == Algorithm::kTree);  // as it was settled in the end
+  CHECK(record.algorithm == Algorithm::kTree);  // the algorithm that was chosen finally
   CHECK(record.started == At(110));
 
   recorder->Completed(1, At(120));
@@ -138,7 +138,7 @@ TEST_CASE("an operation that is under way is not overwritten by those that are i
   CHECK(recorder->HasRoomFor(/*sequence=*/2, /*completed=*/0));
   CHECK(!recorder->HasRoomFor(3, 0));
   CHECK(!recorder->Has(3));
-  recorder->Failed(3, At(5), std::nullopt);  // not recorded: nothing happens
+  recorder->Failed(3, At(5), std::nullopt);  // the operation was not recorded: the call has no effect
   CHECK(recorder->Read().at(0).state == RecordState::kStarted);
   recorder->Completed(1, At(6));
   CHECK(recorder->HasRoomFor(3, 1));
@@ -225,13 +225,13 @@ TEST_CASE("messages under way are never overwritten; where there are too many, t
   const std::uint32_t other = recorder->MessageIssued(SendTo(1, 9), At(9));
   CHECK(other != FlightRecorder::kNotRecorded);
   CHECK(recorder->MessageIssued(SendTo(1, 10), At(10)) == FlightRecorder::kNotRecorded);
-  recorder->MessageEnded(FlightRecorder::kNotRecorded, 1, 10, 0, 0, nullptr, At(11));  // nothing happens
+  recorder->MessageEnded(FlightRecorder::kNotRecorded, 1, 10, 0, 0, nullptr, At(11));  // the call has no effect
   recorder->MessageEnded(stuck, 1, 1, 40, 40, nullptr, At(12));
   CHECK(recorder->MessageIssued(SendTo(1, 13), At(13)) == stuck);
-  CHECK(NumbersOf(recorder->Read()) == std::vector<std::uint64_t>{8, 10});  // 9 was the one that was not recorded
+  CHECK(NumbersOf(recorder->Read()) == std::vector<std::uint64_t>{8, 10});  // message 9 was not recorded
 }
 
-// Every record that is written says the same thing in several words; a torn one would contradict itself.
+// Every record has the same value in several words, so a partly written record would be inconsistent.
 TEST_CASE("a reader sees whole records only, whatever is written meanwhile") {
   const auto recorder = RecorderOf(4);
   std::atomic<bool> done{false};

@@ -1,4 +1,4 @@
-// JSON as tests compare it: by its text, so that a failed check shows what was there.
+// JSON that tests compare by its text, so that a failed check prints the value.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@ namespace rondo::test {
 
 using Json = nlohmann::json;
 
-// A text as it is, anything else as JSON has it.
+// Returns the contents of a string, and the JSON text of any other value.
 inline std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 }  // namespace rondo::test

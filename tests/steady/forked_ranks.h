@@ -1,4 +1,4 @@
-// Ranks as processes of this host that meet in a file which goes with them.
+// Ranks as processes of this host. Their rendezvous uses a file that is removed at the end.
 #pragma once
 
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// Forks `ranks` processes, each of which ends with the exit status that `run` gives for its rank and their rendezvous.
-// Waits for all. 0 where each gave 0, else 1.
+// Forks `ranks` processes, and waits for all. Each process exits with the status that `run` returns for its rank and
+// their rendezvous. Returns 0 if all returned 0, otherwise 1.
 inline int RunForked(int ranks, const std::function<int(const std::string& rendezvous, int rank)>& run) {
   char directory[] = "/tmp/rondo-ranks-XXXXXX";
   if (mkdtemp(directory) == nullptr) return 1;

@@ -1,9 +1,10 @@
-// Runs N ranks over TCP on loopback of which rank 0 is late, and says what processor time waiting takes the others.
+// Runs N ranks over TCP on loopback. Rank 0 is late, and the program prints how much processor time the other ranks use
+// while they wait.
 //
 //   idle_ranks RANKS LATE_MS
 //
-// In turn the others wait in a barrier, for a barrier that only the progress thread waits for, and in a receive. Prints
-// a line per rank and wait: "rank 1: barrier: 1500 ms waited, 0.9 ms of processor time".
+// The other ranks wait three times: in a barrier, for a barrier that only the progress thread advances, and in a
+// receive. Prints a line for each rank and wait: "rank 1: barrier: 1500 ms waited, 0.9 ms of processor time".
 #include <sys/resource.h>
 
 #include <chrono>
@@ -23,7 +24,7 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// Of all threads of this process, in user and kernel.
+// The time of all threads of this process, in user mode and in the kernel.
 double ProcessorMs() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -45,7 +46,7 @@ rondo::Status Measure(int rank, const char* what, const std::function<rondo::Sta
   return status;
 }
 
-// The barrier's end by callback, so that no thread of ours drives it.
+// A callback reports the end of the barrier, so no thread of this program advances it.
 rondo::Status BarrierInBackground(rondo::Communicator& communicator) {
   std::mutex mutex;
   std::condition_variable ended;

@@ -1,13 +1,14 @@
-// Runs N ranks over TCP on loopback and counts, in every rank, what the steady state of the blocking path allocates:
-// malloc itself is interposed, so every thread and every library counts.
+// Runs N ranks over TCP on loopback and counts the allocations of every rank in the steady state of the blocking path.
+// It interposes malloc itself, so it counts every thread and every library.
 //
 //   steady_state RANKS OPERATIONS BYTES [checksums|fused]
 //
-// The last word: over sockets alone, every frame with checksums; or through a fusion buffer, ten tensors each time.
+// "checksums": uses only sockets, and every frame has a checksum. "fused": uses a fusion buffer, with ten tensors each
+// time.
 //
-// Prints a line per rank, "rank 0: 10000 operations, 0 allocations", and exits 1 if there was one. It marks the
-// measured window by writing "steady begin" and "steady end" to descriptor 99 (bad on purpose: the call fails, a tracer
-// sees it), so that tests/steady/check can look at its system calls.
+// Prints a line for each rank, "rank 0: 10000 operations, 0 allocations", and exits with 1 if there was an allocation.
+// It marks the measured interval with writes of "steady begin" and "steady end" to descriptor 99, so that
+// tests/steady/check can examine its system calls. The writes fail on purpose, but a tracer sees them.
 #include <unistd.h>
 
 #include <atomic>
@@ -32,7 +33,7 @@ void Count() {
 
 }  // namespace
 
-// glibc's own entry points, under which the interposed ones do their work.
+// glibc's own functions, which do the work of the interposed ones.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are glibc's
 extern "C" {
 void* __libc_malloc(std::size_t size);
@@ -87,7 +88,7 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
   rondo::Communicator& communicator = **connected;
   const std::size_t count = bytes / sizeof(float);
   std::vector<float> values(count, 1), result(count);
-  // A message to the next rank, one from the previous one, whatever way their size goes.
+  // Sends a message to the next rank and receives one from the previous rank, with the protocol for its size.
   const auto exchange = [&]() -> rondo::Status {
     const auto received = communicator.SendRecv({values.data(), count, (rank + 1) % ranks, 7},
                                                 {result.data(), count, rondo::kAnyRank, 7}, rondo::DataType::kFloat32);
@@ -128,7 +129,7 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
   bool good = operate(operations / 4 + 1);
   counting.store(false);
   Mark("steady end");
-  good = good && operate(20);  // nobody says goodbye while another still counts
+  good = good && operate(20);  // no rank closes while another is still counting
   std::printf("rank %d: %d operations, %llu allocations\n", rank, operations,
               static_cast<unsigned long long>(allocations.load()));
   std::fflush(stdout);

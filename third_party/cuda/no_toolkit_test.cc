@@ -1,4 +1,4 @@
-// In place of a test that needs the CUDA toolkit to be compiled, where there is none.
+// Replaces a test that needs the CUDA toolkit, if the toolkit is not installed.
 #include <cstdio>
 
 int main() {

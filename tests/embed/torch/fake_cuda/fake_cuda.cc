@@ -1,7 +1,7 @@
-// torch's CUDA device on the fake driver of tests/cuda, for a torch that was built without CUDA: tensors on "cuda:0"
-// have memory of a fake GPU, its streams order what happens to them, and everything that torch computes there the CPU
-// does. Copies are as asynchronous as on a GPU, whatever the layout. What is freed is given out again at once, as by
-// torch's own allocator: who does not say that a second stream still uses it finds another tensor there.
+// torch's CUDA device on the fake driver of tests/cuda, for a torch that was built without CUDA. Tensors on "cuda:0"
+// use memory of a fake GPU, its streams order the work on them, and the CPU does torch's computations. Copies are as
+// asynchronous as on a GPU, for any layout. Freed memory is reused at once, as by torch's own allocator: code that does
+// not declare the use of a tensor by a second stream finds another tensor in the memory.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
@@ -32,7 +32,7 @@ const c10::Device kGpu(c10::kCUDA, 0);
 
 void Check(CUresult result) { TORCH_CHECK(result == CUDA_SUCCESS, "the fake driver says ", static_cast<int>(result)); }
 
-// The GPU's primary context, which is every thread's own that asks for anything.
+// Makes the GPU's primary context current in the calling thread.
 void Use() {
   static const CUcontext context = [] {
     Check(cuInit(0));
@@ -51,7 +51,7 @@ const rondo::cuda::fake::Control& Control() {
   return *control;
 }
 
-// Streams by torch's numbers. 0 is the default one.
+// Streams, by torch's numbers. 0 is the default stream.
 class Streams {
  public:
   CUstream Of(const c10::Stream& stream) {
@@ -82,8 +82,8 @@ CUstream Current() {
   return AllStreams().Of(CurrentStream());
 }
 
-// A block that is freed goes to the next who wants as much; where streams beside its own use it, once they have come to
-// the end of what they had then.
+// The next allocation of the same size reuses a freed block. If other streams use the block too, it is reused only
+// after the work that these streams had when it was freed.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) const override {
@@ -202,7 +202,7 @@ at::Tensor EmptyStrided(c10::IntArrayRef size, c10::IntArrayRef stride, c10::opt
                                            type.value_or(at::kFloat));
 }
 
-// A side of a copy. Whose memory is the GPU's is not kept by it: nor does a GPU's copy keep anything.
+// One side of a copy. It does not keep the GPU's memory alive, because a copy on a GPU does not either.
 class Operand {
  public:
   explicit Operand(const at::Tensor& tensor) : sizes_(tensor.sizes().vec()), strides_(tensor.strides().vec()) {
@@ -214,7 +214,7 @@ class Operand {
     for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
     bytes_ = static_cast<size_t>(last + 1) * tensor.element_size();
   }
-  // On the host, in its layout; of the GPU with what is there at this moment.
+  // The tensor on the host, with its layout; for a GPU with the contents at this moment.
   at::Tensor Read() const {
     if (host_.defined()) return host_;
     const at::Tensor bytes = at::empty({static_cast<int64_t>(bytes_)}, at::kByte);
@@ -233,7 +233,7 @@ class Operand {
   at::ScalarType type_ = at::kByte;
   std::vector<int64_t> sizes_, strides_;
   CUdeviceptr memory_ = 0;
-  size_t bytes_ = 0;  // from its first element to its last
+  size_t bytes_ = 0;  // from the first element to the last
 };
 
 at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool) {
@@ -246,7 +246,7 @@ at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool) {
         both->first.Write(both->second.Read());
       },
       copy));
-  // As on a GPU: a copy from or to memory of the host that is not pinned.
+  // As on a GPU, a copy from or to unpinned host memory is synchronous.
   if (to.is_cpu() || from.is_cpu()) Check(cuStreamSynchronize(stream));
   return to;
 }
@@ -274,7 +274,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("copy_", &Copy);
   library.impl("_copy_from", &CopyFrom);
   library.impl("_copy_from_and_resize", [](const at::Tensor& from, const at::Tensor& to) {
-    if (from.sizes() != to.sizes()) {  // a result that an operation has just made
+    if (from.sizes() != to.sizes()) {  // an operation has just made this result
       const at::Tensor room = at::empty(from.sizes(), to.options());
       to.unsafeGetTensorImpl()->set_storage_keep_dtype(room.storage());
       to.unsafeGetTensorImpl()->set_sizes_contiguous(from.sizes());
@@ -304,12 +304,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     return AllStreams().Of(c10::Stream::unpack(packed));
   };
   module.def("current_stream", [] { return CurrentStream().pack(); });
-  // As in control.h.
+  // Functions of control.h.
   module.def("hold", [of](uint64_t stream) { Control().hold(of(stream)); });
   module.def("release", [of](uint64_t stream) { Control().release(of(stream)); });
   module.def("step", [of](uint64_t stream) { Control().step(of(stream)); });
   module.def("pending", [of](uint64_t stream) { return Control().pending(of(stream)); });
-  // Of the current stream. A graph lives until the process ends, and the copies above cannot be part of one.
+  // Captures the current stream. A graph exists until the process ends, and cannot contain the copies above.
   module.def("begin_capture", [] { Check(cuStreamBeginCapture(Current(), CU_STREAM_CAPTURE_MODE_GLOBAL)); });
   module.def("end_capture", [] {
     CUgraph graph = nullptr;
