@@ -36,7 +36,7 @@ def companion(path):
     return BIN / path
 
 
-# A first size that is over at once, then one that takes many seconds.
+# The first size finishes at once, the second takes many seconds.
 LONG = ("-b", "4", "-e", "4M", "-f", "1048576", "--out-of-place", "-n", "5000")
 FIRST_ROW = r"(?m)^ +4 +1 "
 SMALL = ("-b", "4", "-e", "4K", "-f", "32", "-n", "2", "-w", "0")

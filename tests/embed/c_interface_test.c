@@ -1,4 +1,4 @@
-/* The whole C interface, by a C11 program that knows nothing of Rondo but embed/rondo.h and librondo.so. */
+/* Tests the whole C interface with a C11 program that uses only embed/rondo.h and librondo.so. */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static void every_collective(int rank, int world, const char* url) {
   CHECK(world <= 4);
   for (int asynchronous = 0; asynchronous < 2; ++asynchronous) {
     rondo_work* work = NULL;
-/* Blocking, or started and waited for: the same arguments but for the work. */
+/* Runs a blocking call, or its asynchronous variant and a wait: the arguments are the same, except for the work. */
 #define DO(name, ...)                                                     \
   do {                                                                    \
     if (!asynchronous) {                                                  \
@@ -122,7 +122,7 @@ static void wrong_arguments(int rank, int world, const char* url) {
   options.reproducible = (rondo_choice)7;
   FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "reproducible");
 
-  /* Devices: what is said depends on the machine, but for what is wrong everywhere. */
+  /* Devices: some errors depend on the machine; these calls are wrong everywhere. */
   rondo_options_init(&options);
   options.stream = &options;
   FAILS(rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, &options, &error), RONDO_INVALID_ARGUMENT,
@@ -134,14 +134,14 @@ static void wrong_arguments(int rank, int world, const char* url) {
   const rondo_code host_as_device = rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, &options, NULL);
   CHECK(host_as_device == RONDO_UNSUPPORTED || host_as_device == RONDO_INVALID_ARGUMENT);
 
-  /* An asynchronous call says at once what it got wrong itself, and makes no work. */
+  /* An asynchronous call with wrong arguments fails at once, and makes no work. */
   rondo_work* work = (rondo_work*)&options;
   FAILS(rondo_all_reduce_async(comm, in, out, 4, RONDO_BOOL, RONDO_PREMUL_SUM, NULL, &work, &error),
         RONDO_INVALID_ARGUMENT, "premul_sum");
   CHECK(work == NULL);
   CHECK(rondo_all_reduce(comm, in, out, 4, (rondo_dtype)0, RONDO_SUM, NULL, NULL) == RONDO_INVALID_ARGUMENT);
 
-  /* Nothing of that has been started, or has failed the communicator. */
+  /* None of these calls has started an operation, or has failed the communicator. */
   CHECK(rondo_comm_failure(comm, NULL) == RONDO_OK);
   MUST(rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, NULL, &error));
   CHECK(out[3] == 4 * (float)world);
@@ -168,7 +168,7 @@ static void wrong_arguments(int rank, int world, const char* url) {
 }
 
 static void headers_of_other_versions(int rank, int world, const char* url) {
-  /* An older one, which had two fields. */
+  /* An older version of the struct, which had two fields. */
   struct {
     size_t size;
     uint64_t timeout_ms;
@@ -177,7 +177,7 @@ static void headers_of_other_versions(int rank, int world, const char* url) {
   rondo_options_init_sized((rondo_options*)&old, offsetof(rondo_options, algorithm));
   CHECK(old.after == 4711 && old.size == 16);
   old.timeout_ms = 20000;
-  /* A newer one. */
+  /* A newer version of the struct. */
   struct {
     rondo_options known;
     long later;
@@ -216,7 +216,7 @@ static void messages(int rank, int world, const char* url) {
   rondo_work_free(receiving);
   rondo_work_free(sending);
 
-  /* Of another type: fails alone. */
+  /* A message of another type: only this receive fails. */
   MUST(rondo_send_async(comm, in, 1, RONDO_INT32, next, 9, NULL, &sending, &error));
   FAILS(rondo_recv(comm, out, 1, RONDO_FLOAT32, before, 9, NULL, NULL, &error), RONDO_MISMATCH, "int32");
   rondo_work_free(sending);
@@ -233,7 +233,7 @@ static void works(int rank, int world, const char* url) {
   rondo_work* work = NULL;
   if (rank == 0) {
     MUST(rondo_all_reduce_async(comm, &value, &sum, 1, RONDO_FLOAT32, RONDO_SUM, NULL, &work, &error));
-    /* The others wait for a message that comes afterwards. */
+    /* The other ranks wait for a message that is sent below. */
     CHECK(rondo_work_test(work, NULL) == RONDO_NOT_READY);
     FAILS(rondo_work_wait_for(work, 20, &error), RONDO_NOT_READY, "");
     for (int to = 1; to < world; ++to) MUST(rondo_send(comm, &value, 1, RONDO_FLOAT32, to, 1, NULL, &error));
@@ -250,12 +250,12 @@ static void works(int rank, int world, const char* url) {
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
   CHECK(calls == 1);
-  /* A work may outlive its communicator: it is final. */
+  /* A work may be used after its communicator was freed: it is final. */
   MUST(rondo_work_wait(work, &error));
   rondo_work_free(work);
 }
 
-/* Rank 1 goes on when rank 0 is no more, and receives what rank 0 has sent. */
+/* Rank 1 continues after rank 0 has left, and receives what rank 0 has sent. */
 static void leaving(int rank, int world, const char* url, const char* transport) {
   enum { MESSAGES = 50 };
   char gone[600];
@@ -273,7 +273,7 @@ static void leaving(int rank, int world, const char* url, const char* transport)
   float sum = 1, never = 0, values[N];
   MUST(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_FLOAT32, RONDO_SUM, NULL, &error));
   CHECK(sum == (float)world);
-  /* A lane is made by both ranks, and rank 1 does nothing while rank 0 leaves. */
+  /* Both ranks must make a lane now, because rank 1 makes no calls while rank 0 leaves. */
   if (rank == 0) MUST(rondo_send(comm, &sum, 1, RONDO_FLOAT32, 1, 2, NULL, &error));
   if (rank == 1) MUST(rondo_recv(comm, &sum, 1, RONDO_FLOAT32, 0, 2, NULL, NULL, &error));
   if (rank == 0) {
@@ -308,7 +308,7 @@ static void leaving(int rank, int world, const char* url, const char* transport)
 static void leaving_in_memory(int rank, int world, const char* url) { leaving(rank, world, url, "shm"); }
 static void leaving_over_tcp(int rank, int world, const char* url) { leaving(rank, world, url, "tcp"); }
 
-/* Returns on rank `last` when all ranks are through whatever came before; on the others at once. */
+/* Returns on rank `last` when all ranks have called it; on the other ranks at once. */
 static void tell_when_all_are_here(rondo_comm* comm, int32_t last) {
   int32_t ready = 1;
   if (rondo_comm_rank(comm) != last) {
@@ -333,7 +333,7 @@ static void parts_and_aborts(int rank, int world, const char* url) {
   }
   CHECK(rondo_comm_local_size(comm) == world && rondo_comm_local_rank(comm) == rank);
   CHECK(strlen(rondo_comm_host(comm, 0)) > 0 && strcmp(rondo_comm_host(comm, world), "") == 0);
-  rondo_work* barrier = NULL; /* begun before rank 1 aborts, so that the error names it */
+  rondo_work* barrier = NULL; /* begun before rank 1 aborts, so that the error names the barrier */
   if (rank != 1) MUST(rondo_barrier_async(comm, NULL, &barrier, &error));
   tell_when_all_are_here(comm, 1);
   if (rank == 1) {
@@ -452,7 +452,7 @@ static void fusion(int rank, int world, const char* url) {
   operation.algorithm = "ring";
   MUST(rondo_fusion_create(comm, &options, &fusion, &error));
 
-  /* Tensor t has t % 7 floats, but for every fiftieth, which is larger than a bucket. */
+  /* Tensor t has t % 7 floats; every fiftieth tensor is larger than a bucket. */
   static float in[TENSORS][N], out[TENSORS][N];
   const float w = (float)world, ranks = w * (w - 1) / 2;
   for (int step = 0; step < 3; ++step) {
@@ -473,7 +473,7 @@ static void fusion(int rank, int world, const char* url) {
     for (int t = 0; t < TENSORS; ++t) {
       const int count = t % 50 == 0 ? N : t % 7;
       CHECK(is_line(out[t], count, w, ranks + w * (float)t));
-      CHECK(count == N || out[t][count] == (float)(rank + t + count)); /* nothing was written behind it */
+      CHECK(count == N || out[t][count] == (float)(rank + t + count)); /* nothing was written behind the tensor */
     }
   }
   float half = 2, quarter = 4;
@@ -482,7 +482,7 @@ static void fusion(int rank, int world, const char* url) {
   MUST(rondo_fusion_wait(fusion, &error));
   CHECK(half == w && quarter == w);
 
-  /* A rank that is gone fails all that was added, alike. */
+  /* If a rank dies, all tensors that were added fail with the same error. */
   tell_when_all_are_here(comm, 1);
   if (rank == 1) raise(SIGKILL);
   rondo_error* error = NULL;
@@ -514,13 +514,13 @@ static void stores(int rank, int world, const char* url) {
   rondo_bytes_free(&value);
   MUST(rondo_store_add(store, "arrived", 1, &sum, 5000, &error));
   CHECK(sum >= 1 && sum <= world);
-  /* One of them. */
+  /* Exactly one rank sets the key. */
   MUST(rondo_store_compare_set(store, "leader", NULL, 0, &rank, sizeof rank, &yes, &value, 5000, &error));
   CHECK(value.size == sizeof rank && yes == (memcmp(value.data, &rank, sizeof rank) == 0));
   MUST(rondo_store_add(store, "tried", 1, &sum, 5000, &error));
   if (yes) {
     CHECK(value.size == sizeof rank);
-    while (sum < world) MUST(rondo_store_add(store, "tried", 0, &sum, 5000, &error)); /* the others look for it, too */
+    while (sum < world) MUST(rondo_store_add(store, "tried", 0, &sum, 5000, &error)); /* until all ranks have tried */
     MUST(rondo_store_compare_set(store, "leader", value.data, value.size, "x", 1, &yes, NULL, 5000, &error));
     CHECK(yes);
     MUST(rondo_store_remove(store, "leader", &yes, 5000, &error));
@@ -535,8 +535,8 @@ static void stores(int rank, int world, const char* url) {
   rondo_store_free(store);
 }
 
-/* A port of the loopback interface that nobody else is given: it stays bound, which keeps out no server that reuses
- * addresses. */
+/* A port of the loopback interface that no other process gets: it stays bound. A server that reuses addresses can still
+ * listen on it. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
@@ -570,7 +570,7 @@ static void a_store_that_speaks_tls(int rank, int world, const char* url) {
     MUST(rondo_store_wait(beside, "url", &told, 20000, &error));
     snprintf(tcp, sizeof tcp, "%s", (const char*)told.data);
     rondo_bytes_free(&told);
-    /* In the clear nobody gets in. */
+    /* Without TLS the store cannot be opened. */
     FAILS(rondo_store_open(&options, &store, &error), RONDO_AUTH, "TLS");
     setenv("RONDO_TLS", "psk", 1);
     MUST(rondo_store_open(&options, &store, &error));
@@ -580,12 +580,13 @@ static void a_store_that_speaks_tls(int rank, int world, const char* url) {
   while (sum < world) MUST(rondo_store_add(store, "here", 0, &sum, 5000, &error));
   if (rank != 0) rondo_store_free(store);
   MUST(rondo_store_add(beside, "left", 1, &sum, 5000, &error));
-  while (rank == 0 && sum < world) MUST(rondo_store_add(beside, "left", 0, &sum, 5000, &error)); /* it serves */
+  /* Rank 0 serves the store. */
+  while (rank == 0 && sum < world) MUST(rondo_store_add(beside, "left", 0, &sum, 5000, &error));
   if (rank == 0) rondo_store_free(store);
   rondo_store_free(beside);
 }
 
-/* A store of the program's own: here Rondo's, behind functions. */
+/* A store that the program provides as functions; here the functions use a store of Rondo. */
 static int complain(rondo_error* error, char* why, size_t why_bytes) {
   snprintf(why, why_bytes, "%s", error->text);
   rondo_error_free(error);
@@ -655,7 +656,7 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
 
-  /* A group of some of a job's ranks is told whose they are. */
+  /* A group of some of a job's ranks needs their numbers in the job. */
   const int32_t job_ranks[] = {11, 13, 17, 19};
   options.generation = 3;
   options.group = "tp";
@@ -669,7 +670,7 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   options.group = NULL;
   options.generation = 0;
 
-  /* Who does not come is named, and what goes wrong in the store is told in its words. */
+  /* The error names a rank that does not connect, and contains the text of an error in the store. */
   options.generation = 1;
   options.timeout_ms = 500;
   if (rank == 0) FAILS(rondo_connect(&options, &comm, &error), RONDO_RENDEZVOUS_TIMEOUT, "rank 1");
@@ -686,7 +687,7 @@ static void count_release(void* user) {
   ++releases;
 }
 
-/* The last rank refuses a call and ends before the others are connected to it. */
+/* The last rank refuses a call and leaves before the other ranks have connected to it. */
 static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world, const char* url) {
   rondo_store* const store = open_store(url);
   rondo_foreign_store functions = {.size = sizeof functions,
@@ -726,7 +727,7 @@ static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world,
     rondo_comm_free(comm);
   }
   CHECK(releases == 2);
-  MUST(rondo_store_add(store, "over", 1, &sum, 5000, &error)); /* the file lasts as long as somebody has it open */
+  MUST(rondo_store_add(store, "over", 1, &sum, 5000, &error)); /* the file must not be removed while a rank uses it */
   while (sum < world) MUST(rondo_store_add(store, "over", 0, &sum, 5000, &error));
   rondo_store_free(store);
 }
@@ -759,7 +760,7 @@ static void a_meeting_that_connects_nothing(int rank, int world, const char* url
     rondo_bytes_free(&value);
   }
   rondo_store_free(store);
-  /* Elsewhere, for the others may still be in this store, and it has one generation at a time. */
+  /* In another store: the other ranks may still use this one, and a store has one generation at a time. */
   char elsewhere[512];
   snprintf(elsewhere, sizeof elsewhere, "%s.alone", url);
   options.rendezvous = elsewhere;

@@ -22,7 +22,7 @@ void on_ranks(const char* what, int world_size, int victim, rank_function functi
     }
     if (ranks[rank] == 0) {
       here = rank;
-      alarm(120); /* hung: better dead */
+      alarm(120); /* ends a rank that hangs */
       function(rank, world_size, url);
       exit(0);
     }

@@ -1,4 +1,4 @@
-/* Ranks for tests of the C interface: processes that this one starts, each of which runs one function. C11. */
+/* Ranks for tests of the C interface: child processes, each of which runs one function. C11. */
 #pragma once
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "embed/rondo.h"
 
-/* Ends the rank with words if it does not hold. */
+/* Ends the rank with a message if the condition does not hold. */
 #define CHECK(condition)                                                                     \
   do {                                                                                       \
     if (!(condition)) {                                                                      \
@@ -16,7 +16,7 @@
     }                                                                                        \
   } while (0)
 
-/* A call whose last argument is &error, and that must give RONDO_OK. */
+/* A call whose last argument is &error. It must return RONDO_OK. */
 #define MUST(call)                                                                                             \
   do {                                                                                                         \
     rondo_error* error = NULL;                                                                                 \
@@ -27,7 +27,7 @@
     CHECK(error == NULL);                                                                                      \
   } while (0)
 
-/* A call that must fail with `wanted`, and say `words` among others. */
+/* A call that must fail with `wanted` and a message that contains `words`. */
 #define FAILS(call, wanted, words)                                                                            \
   do {                                                                                                        \
     rondo_error* error = NULL;                                                                                \
@@ -44,9 +44,9 @@ extern int here; /* this process's rank; -1 in the parent */
 
 typedef void (*rank_function)(int rank, int world_size, const char* url);
 
-/* Runs `function` in so many processes; `url` is where they can meet, new for each call. The exit codes must be 0, but
- * of `victim` (-1: nobody), which must die by SIGKILL. */
+/* Runs `function` in `world_size` processes. They get the URL of a rendezvous that is new for each call. Every process
+ * must exit with 0, except `victim`, which must die by SIGKILL (-1: no victim). */
 void on_ranks(const char* what, int world_size, int victim, rank_function function);
 
-/* Meets the others. */
+/* Connects to the other ranks. */
 rondo_comm* meet(int rank, int world_size, const char* url);

@@ -56,8 +56,9 @@ class DataParallelSgd(unittest.TestCase):
         return lines
 
     def test_worlds_of_one_to_four_train_alike(self):
-        # The proof is each program's own word. This is not: what one process prints, all worlds print, up to the rounding
-        # of sums in another order (2^-24 times a few hundred additions, and what training makes of it).
+        # Each program reports its own proof. This comparison is independent: all world sizes must print what one
+        # process prints, up to the rounding of sums in another order (2^-24 times a few hundred additions, and its
+        # effect on training).
         alone = self.train(1)
         self.assertLess(alone[-1]["loss"], 0.5 * alone[0]["loss"], "it does not learn")
         for ranks in (2, 3, 4):
@@ -90,7 +91,7 @@ class DataParallelSgd(unittest.TestCase):
                             self.train(2, "--steps", 1, "--seed", 2, count=1)[0]["loss"])
 
     def test_gradients_that_overflow_their_type_fail_the_proof_on_every_rank(self):
-        # A run that diverges in float16: the ranks' infinities are found, said, and end in exit code 1.
+        # A run that diverges in float16: the ranks' infinities are detected and reported, and the exit code is 1.
         outcome = run(2, "--gradient-type", "float16", "--learning-rate", 10, "--momentum", 0.99, "--steps", 1000)
         self.assertEqual(outcome.returncode, 1, outcome)
         self.assertIn("FAILED", outcome.stdout)
@@ -112,7 +113,7 @@ class DataParallelSgd(unittest.TestCase):
             pid = third_step = None
             for line in job.stdout:
                 pid = pid or re.match(r"\[2\] pid (\d+)", line)
-                third_step = third_step or re.match(r"\[0\] +3 ", line)  # all are at work
+                third_step = third_step or re.match(r"\[0\] +3 ", line)  # all ranks are training
                 if pid and third_step:
                     os.kill(int(pid[1]), signal.SIGKILL)
                     break
@@ -137,7 +138,7 @@ class DataParallelSgd(unittest.TestCase):
             told = threading.Thread(target=lambda: complaints.append(job.stderr.read()))
             told.start()
             killed = False
-            for line in job.stdout:  # to its end: what a loop that is left has read ahead would be lost
+            for line in job.stdout:  # reads to the end: a loop that is left loses the lines that it has read ahead
                 lines.append(line)
                 pid = pid or re.match(rf"\[{victim}\] pid (\d+)", line)
                 at_work = at_work or re.match(r"\[0\] +5 ", line)
@@ -158,7 +159,7 @@ class DataParallelSgd(unittest.TestCase):
         alone = {line["step"]: line for line in map(self.numbers, STEP.finditer(self.alone(steps)))}
         taken = [self.numbers(match) for match in STEP.finditer(text)]
         self.assertEqual({line["step"] for line in taken}, set(range(1, steps + 1)))
-        self.assertLessEqual(len(taken), steps + 2)  # at most the step that was lost, for each rank that printed
+        self.assertLessEqual(len(taken), steps + 2)  # at most the lost step, for each rank that printed
         for line in taken:
             self.assertAlmostEqual(line["loss"], alone[line["step"]]["loss"], delta=1e-3)
 
@@ -188,7 +189,7 @@ class DataParallelSgd(unittest.TestCase):
                 self.same_training(text)
 
     def test_it_starts_by_the_environment_alone(self):
-        with socket.socket() as held:  # bound, without listening, so that nobody else is given the port
+        with socket.socket() as held:  # bound but not listening, so that no other process gets the port
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind(("127.0.0.1", 0))
             where = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held.getsockname()[1])}
@@ -202,7 +203,7 @@ class DataParallelSgd(unittest.TestCase):
                 other.wait()
         self.assertEqual((outcome.returncode, other.returncode), (0, 0), outcome)
         self.assertIn(VERDICT, outcome.stdout)
-        self.assertEqual(said, "")  # rank 0 speaks for all
+        self.assertEqual(said, "")  # only rank 0 prints the error
 
     def test_help_names_every_flag(self):
         outcome = program("--help")

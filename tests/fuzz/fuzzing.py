@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-SEED = 1  # the same inputs on every machine; --seed of tests/fuzz/run tries others
+SEED = 1  # gives the same inputs on every machine; --seed of tests/fuzz/run sets another seed
 RSS_LIMIT_MB = 1024
-MALLOC_LIMIT_MB = 64  # of one allocation; what each harness itself demands is far less
-INPUT_TIMEOUT_S = 20  # of one input: a fuzzer on a busy machine is slow, not wrong
-SHOWN_LINES = 60  # of what a fuzzer said of its finding
+MALLOC_LIMIT_MB = 64  # for one allocation; each harness itself allows far less
+INPUT_TIMEOUT_S = 20  # for one input: a fuzzer on a busy machine is slow, not wrong
+SHOWN_LINES = 60  # lines of a fuzzer's output that are printed for a finding
 
 
 @dataclass(frozen=True)
 class Harness:
-    name: str  # of tests/fuzz/NAME_fuzz.cc
-    inputs: int  # some five seconds of them under the sanitizers, on one core
+    name: str  # the NAME of tests/fuzz/NAME_fuzz.cc
+    inputs: int  # about five seconds of inputs under the sanitizers, on one core
     max_input_bytes: int = 1024
 
 
@@ -31,11 +31,11 @@ class Harness:
 class Outcome:
     harness: Harness
     inputs: int = 0
-    edges: int = 0  # of the program's control flow that some input reached
+    edges: int = 0  # edges of the control flow that some input reached
     seconds: float = 0.0
-    failure: Optional[str] = None  # in words
-    finding: Optional[bytes] = None  # the input that did it, where there is one
-    said: str = ""  # by the fuzzer, at its end
+    failure: Optional[str] = None  # a description
+    finding: Optional[bytes] = None  # the input that caused the failure, if there is one
+    said: str = ""  # the last output of the fuzzer
 
     def line(self) -> str:
         counted = f"{self.inputs:>8} inputs {self.edges:>6} edges {self.seconds:>6.1f} s"

@@ -33,7 +33,7 @@ UsePAM no
 PidFile none
 """
 
-# b and c are hosts 2 and 3. The others are b, but for one thing that is wrong with them.
+# b and c are hosts 2 and 3. Each of the other names is b with one setting that is wrong.
 CLIENT = """
 Host unwelcome
   IdentityFile {folder}/unknown_key

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Layer:
     folder: str
-    sees: tuple[str, ...]  # folders it may reach besides itself and third_party; those below them included
-    shuns: tuple[str, ...] = ()  # but for these
-    sans_io: bool = False  # reaches no Asio
-    required: bool = True  # a folder without a BUILD file is a failure; else it does not exist yet
+    sees: tuple[str, ...]  # folders it may depend on besides itself and third_party; subfolders included
+    shuns: tuple[str, ...] = ()  # except these
+    sans_io: bool = False  # must not depend on Asio
+    required: bool = True  # whether a missing BUILD file is a failure; otherwise the folder may not exist yet
 
 
-# What the tools build on.
+# The folders that the tools use.
 PRODUCT = ("base", "transport", "rendezvous", "collectives", "cuda")
 
 LAYERS = [
     Layer("base", (), sans_io=True),
     Layer("transport", ("base",)),
-    # No other transport uses the reference or the simulator, and upgrade/ knows no transport.
+    # No other transport uses the reference or the simulator, and upgrade/ does not use any transport.
     Layer("transport/tcp", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
     Layer("transport/shm", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
     Layer("transport/ib", ("base", "transport"), shuns=("transport/inproc", "transport/sim")),
@@ -49,7 +49,7 @@ LAYERS = [
         ),
         sans_io=True,
     ),
-    # Engines and schedules know nothing of the host's memory path.
+    # Engines and schedules do not use the intranode path.
     Layer(
         "collectives/intranode",
         (
@@ -65,7 +65,7 @@ LAYERS = [
     ),
     Layer("collectives/point_to_point", ("base", "transport", "collectives/framing"), sans_io=True),
     Layer("collectives/recorder", ("base", "collectives/schedule", "collectives/point_to_point"), sans_io=True),
-    # Communicators know devices, and not the other way round.
+    # Communicators use devices, but devices do not use communicators.
     Layer(
         "collectives/device",
         (

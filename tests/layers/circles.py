@@ -23,7 +23,7 @@ def circles(texts: Mapping[str, str], node_of: Callable[[str], str] = str) -> li
     for start in sorted(arrows):
         if start in on_a_circle:
             continue
-        # Breadth first, until it is back where it began.
+        # Breadth-first search, until it returns to the start.
         came_from: dict[str, str] = {}
         queue = [start]
         for node in queue:

@@ -25,8 +25,8 @@ class Room:
 @dataclass
 class House:
     rooms: dict[str, Room] = field(default_factory=dict)
-    arrows: dict[str, set[str]] = field(default_factory=dict)  # from each room to those whose code its own names
-    frames: dict[str, str] = field(default_factory=dict)  # a folder, with "/", and its colour
+    arrows: dict[str, set[str]] = field(default_factory=dict)  # from each room to the rooms whose code it names
+    frames: dict[str, str] = field(default_factory=dict)  # folders, with "/", and their colours
 
     def room_of(self, folder: str) -> str | None:
         """The innermost room in which a folder lies."""

@@ -42,7 +42,7 @@ def runs(program, *medians_us, wall_us=None, cell=CELL):
 
 class Ratios(unittest.TestCase):
     def test_are_medians_of_the_rounds_ratios_to_the_peer_with_the_lowest_overall_median(self):
-        # mpich is fastest in one round but gloo overall.
+        # mpich is fastest in one round, but gloo is fastest overall.
         reported = report.report_cell(CELL, runs("rondo", 10, 20, 30) + runs("gloo", 20, 20, 45) + runs("mpich", 1, 90, 90), BAR)
         ratio = reported.ratios["median_us"]
         self.assertEqual(ratio.peer, "gloo")
@@ -152,7 +152,7 @@ class BarsOnMeans(unittest.TestCase):
         return bar
 
     def test_are_held_where_the_geometric_mean_is_however_low_one_cell_is(self):
-        bar = self.judge(1.99, [32], [2])  # 0.5 and 8
+        bar = self.judge(1.99, [32], [2])  # the ratios are 0.5 and 8
         self.assertEqual(bar.verdict, "held")
         self.assertAlmostEqual(bar.figures["median_us"], 2.0)
 
@@ -313,7 +313,7 @@ class Text(unittest.TestCase):
 class Markdown(unittest.TestCase):
     def test_all_reduce_has_its_times_and_the_others_their_ratios(self):
         broadcast = dataclasses.replace(CELL, collective="broadcast", place="in")
-        gather = dataclasses.replace(CELL, collective="gather", bytes=8)  # one element a rank: stands with 4 B
+        gather = dataclasses.replace(CELL, collective="gather", bytes=8)  # one element per rank: printed with 4 B
         made = runs("rondo", 5) + runs("rondo_again", 6) + runs("gloo", 10) + runs("sockets", 3)
         for cell in (broadcast, gather):
             made += runs("rondo", 20, cell=cell) + runs("mpich", 30, cell=cell)
@@ -399,7 +399,7 @@ class RunningPrograms(unittest.TestCase):
 
         lines = path.read_text().splitlines()
         failed = {"round": 1, "cell": dataclasses.asdict(CELL), "program": "gloo", "error": "x"}
-        path.write_text("\n".join(lines[:2] + [json.dumps(failed)]) + '\n{"round": 1, "ce')  # and a torn line
+        path.write_text("\n".join(lines[:2] + [json.dumps(failed)]) + '\n{"round": 1, "ce')  # and an incomplete line
         resumed = rounds.Results(path, self.HEADER, resume=True)
         self.assertRegex(rounds.plan_text(resumed, rounds.plan([CELL], [grid.Program("gloo")], 2)), "^1 of 2 runs to make: about 1 min")
         self.assertEqual(len(self.run_two_rounds(resumed)), 1)
@@ -477,7 +477,7 @@ class BoundsOfSharedMemory(unittest.TestCase):
         self.assertIn("-T shm", commands["rondo"])
         self.assertIn("-T shm", commands["rondo_again"])
         self.assertIn("btl vader,self", commands["openmpi"])
-        self.assertEqual(grid.PEERS["shm"][-1].variables, {})  # of MPICH, which has it unless told otherwise
+        self.assertEqual(grid.PEERS["shm"][-1].variables, {})  # MPICH uses shared memory by default
 
 
 class BetweenHosts(unittest.TestCase):

@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FOLDERS = sorted(folder.name for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith((".", "bazel-")))
-# `collectives/communicator.h`, not a line of a listing, nor a path with a placeholder (transport/NAME/) or of a user (./).
+# Matches for example `collectives/communicator.h`, but no line of a listing, no path with a placeholder
+# (transport/NAME/), and no path of a user (./).
 NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+\.(?:h|hpp|cc|cu|py|md|txt|bzl|json|svg))`")
 
 

@@ -28,7 +28,7 @@ def load_run():
 
 run = load_run()
 
-# What a fuzzer says, as libFuzzer of clang 14 says it.
+# The output of a fuzzer, in the format of clang 14's libFuzzer.
 COUNTED = "echo '#2\tINITED cov: 31 ft: 32'; echo '#100\tDONE   cov: 57 ft: 60'; echo 'stat::number_of_executed_units: 100'"
 CRASH = "printf 'R\\377' >\"$prefix\"crash-0123abcd; echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow'; exit 1"
 

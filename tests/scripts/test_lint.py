@@ -95,7 +95,7 @@ class HouseRules(unittest.TestCase):
     def test_a_header_is_included_once(self):
         self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
         guards = "#ifndef RONDO_H_\n#define RONDO_H_\n#endif\n"
-        self.assertEqual(self.findings("embed/rondo.h", guards), [])  # other people's compilers read it
+        self.assertEqual(self.findings("embed/rondo.h", guards), [])  # compilers of other projects read it
         self.assert_found("embed/rondo.h", "#ifndef RONDO_H_\n#endif\n", "#pragma once", 1)
         self.assert_found("base/ids.h", guards, "#pragma once", 1)
 
@@ -182,11 +182,11 @@ class Whole(unittest.TestCase):
             (root / "base/same.cc").write_text('#include "base/same.h"\nint Same() { return 1; }\n')
             (root / "base/unused.cc").write_text("int Unused(int argument) { return 1; }\n")
             self.assertEqual(tidy(), (0, ["base/unused.cc:1:16"], 1))
-            self.assertEqual(tidy(), (1, ["base/unused.cc:1:16"], 1))  # what is found is found again
+            self.assertEqual(tidy(), (1, ["base/unused.cc:1:16"], 1))  # a finding is reported again
             (root / "base/unused.cc").write_text("int Unused(int /*argument*/) { return 1; }\n")
             self.assertEqual(tidy(), (1, [], 0))
             self.assertEqual(tidy(), (2, [], 0))
-            (root / "base/same.h").write_text("#pragma once\nint Same();\n")  # a comment may silence
+            (root / "base/same.h").write_text("#pragma once\nint Same();\n")  # a comment may silence a finding
             self.assertEqual(tidy(), (1, [], 0))
             with open(root / ".clang-tidy", "a") as rules:
                 rules.write("  # another rule\n")

@@ -9,7 +9,7 @@ from support import REPOSITORY
 NETLAB = REPOSITORY / "tools/dev/lab/netlab"
 LAB = f"t{os.getpid() % 100000}"
 
-# A refusal of a port that nobody listens on comes from the other host itself: a round trip, with nothing to wait for.
+# The other host itself refuses a connection to a port without a listener: a round trip that waits for nothing else.
 REACH = """
 import socket, sys
 try:

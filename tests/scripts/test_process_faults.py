@@ -45,7 +45,7 @@ class Judged(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         player = Path(folder.name) / "rank"
-        # Says the objects in its script, does what stands behind "then", and ends.
+        # Prints the objects of its script, runs what follows "then", and ends.
         player.write_text("#!/usr/bin/env python3\n"
                           "import json, subprocess, sys\n"
                           "part = json.loads(sys.argv[sys.argv.index('--script') + 1])\n"

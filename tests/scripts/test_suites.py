@@ -177,7 +177,7 @@ class Preparation(unittest.TestCase):
 class Lanes(unittest.TestCase):
     def test_suites_of_two_lanes_run_beside_each_other_and_their_lines_say_whose_they_are(self):
         with tempfile.TemporaryDirectory() as folder:
-            # Each waits for the other: one after the other they would never end.
+            # The two commands wait for each other: run one after the other, they would never end.
             os.mkfifo(f"{folder}/a")
             os.mkfifo(f"{folder}/b")
             suites = (shell("a", f"echo x >{folder}/a; cat {folder}/b; echo over", lane=Lane.BUILDING),
@@ -203,7 +203,7 @@ class Lanes(unittest.TestCase):
 
     def test_suites_that_run_do_so_two_at_a_time_when_nothing_is_left_to_build(self):
         with tempfile.TemporaryDirectory() as folder:
-            # Each waits for the other: one after the other they would never end.
+            # The two commands wait for each other: run one after the other, they would never end.
             os.mkfifo(f"{folder}/a")
             os.mkfifo(f"{folder}/b")
             status, text = run_suites(shell("builds", "true", lane=Lane.BUILDING), shell("a", f"echo x >{folder}/a; cat {folder}/b"),
@@ -291,7 +291,7 @@ class Interrupt(unittest.TestCase):
     def test_ends_the_children_and_exits_130(self):
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "suites.py"
-            # The grandchild tells its process id, then would stay for long.
+            # The grandchild prints its process id, then would run for a long time.
             script.write_text(
                 f"import sys; sys.path.insert(0, {str(REPOSITORY / 'tools/dev/suites')!r})\n"
                 "import counting, main; from table import Suite\n"

@@ -60,12 +60,13 @@ class Lab(unittest.TestCase):
         self.assertEqual([(run["program"], run["vector_bytes"]) for run in runs],
                          [("ring", 65536), ("rondo", 65536), ("ring", 262144), ("rondo", 262144)])  # fmt: skip
         for run in runs:
-            # Of Rondo's the rounds are counted out beforehand, by the pace of a short warm-up.
+            # The number of Rondo's rounds is computed beforehand, from the speed of a short warm-up.
             self.assertGreaterEqual(run["wall_s"], 0.1, run)
             self.assertEqual(run["MB_per_s"], run["bytes"] / run["wall_s"] / 1e6)
             if run["program"] == "rondo":
                 self.assertAlmostEqual(run["bytes"], run["rounds"] * run["vector_bytes"] * 4 / 3, delta=1)
-            # 25 MB/s; beside it what a pause lets a token bucket save up and the shapers' and sockets' queues hold back.
+            # 25 MB/s, plus the tokens that a bucket saves during a pause and the bytes in the queues of shapers and
+            # sockets.
             self.assertLess(run["bytes"], 25e6 * run["wall_s"] + 4e6, run)
         self.assertRegex(said.stdout, r"(?m)^ +256 KiB \| +[\d.]+ MB/s +[\d.]+ MB/s \| +[\d.]+ \([\d.]+ to [\d.]+\)$")
 

@@ -12,12 +12,12 @@ import sys
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE_S = 900  # for a slow machine whose cores others use, too; alone a tenth of it is enough
+PATIENCE_S = 900  # for a slow and busy machine; an idle one needs a tenth of it
 OUT_OF_TIME = 124
 RONDO = "bazel-bin/tools/rondo:/usr/bin/rondo"
 BOTH = "--transport ib --ib-dev rxe0,rxe1"
-# Does something to the network while the ranks are stopped and their devices idle: soft-RoCE of Linux 6.1 may lock up a
-# processor for good, or never complete anything again, when its interface goes down between two packets.
+# Changes the network while the ranks are stopped and their devices idle. If an interface goes down between two packets,
+# soft-RoCE of Linux 6.1 may lock up a processor permanently, or never complete anything again.
 QUIETLY = """
     ranks() { cat /proc/$launcher/task/$launcher/children; }
     quietly() { kill -STOP $(ranks); sleep 0.5; "$@"; kill -CONT $(ranks); }
@@ -26,7 +26,7 @@ QUIETLY = """
 """
 
 
-# A second address on each device, reached over the wire as the first one is.
+# Gives each device a second address, which is reached over the wire like the first one.
 FOUR_ADDRESSES = """
     ip addr add 10.0.0.3/24 dev veth0; ip addr add 10.0.0.4/24 dev veth1
     ip route add 10.0.0.4 dev veth0 src 10.0.0.1 table 100; ip neigh add 10.0.0.4 lladdr 02:00:00:00:00:02 dev veth0 nud permanent
@@ -41,8 +41,7 @@ def libibverbs():
     return next(f"{folder}/libibverbs.so.1" for folder in folders if os.path.exists(f"{folder}/libibverbs.so.1"))
 
 
-# The guest's kernel says so when soft-RoCE has brought it to a stop. Whoever waits there for a rank of ours that hangs
-# says nothing of the kind.
+# The guest's kernel prints this when soft-RoCE has locked it up. It does not print this if only a rank hangs.
 KERNEL_HANGS = re.compile("soft lockup|blocked for more than")
 
 
@@ -84,7 +83,7 @@ class Ib(unittest.TestCase):
         self.says(done, "Status: SUCCESS!")
         self.assertNotIn("test cases:  0 ", done.stdout)
 
-    # In every type and operation: tools/test --only perf-ib-2, -3 and -4.
+    # The suites perf-ib-2, -3 and -4 (tools/test --only) test every type and operation.
     def test_every_collective_and_algorithm_is_right(self):
         done = guest(f"""
             perf() {{ rondo perf all {BOTH} --timeout 120 "$@" 2>&1 | grep 'Wrong values\\|rondo perf:'; }}
@@ -193,8 +192,8 @@ class Ib(unittest.TestCase):
         killed, down, gid, again, gone, after = done.stdout.split("==\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("peer_lost: rank ", killed)
-        # Whoever finds out first: the end whose port it is, or the other, which gets no answer. A veth that goes down
-        # takes its other end's carrier along, so either may name its own port.
+        # Either end may detect the failure first: the end whose port it is, or the other end, which gets no answer. If
+        # one veth goes down, its peer loses its carrier, so either end may name its own port.
         by_itself = "RDMA by rxe1:1: local queue pair operation error .*: the device tells: "
         no_answer = "RDMA by rxe0:1: transport retry counter exceeded .*: "
         self.assertRegex(down, f"{by_itself}port down|{no_answer}(the device tells: port down|.* its link is down)")
@@ -204,7 +203,7 @@ class Ib(unittest.TestCase):
         for line in gid.strip().split("\n"):
             self.assertIn("caused by rank 1", line)
         self.assertRegex(again, "Wrong values     : 0 OK\n.*: ib rxe0:1")
-        # Both ends of the wire go at once.
+        # Both ends of the wire disappear at once.
         for line in gone.strip().split("\n"):
             self.assertRegex(line, "RDMA by rxe[01]:1: .*: the device tells: .*caused by rank [01]")
         self.assertIn("this machine has no RDMA device", after)
@@ -225,7 +224,7 @@ class Ib(unittest.TestCase):
         self.assertNotIn("test cases:  0 ", done.stdout)
         during, after = [line for line in done.stdout.split("\n") if "Path to" in line]
         self.assertRegex(during, "ib rxe2:1 .* \\(since .*RDMA by rxe")
-        self.assertRegex(after, "ib rxe2:1 .* KiB each way; beside it")  # from the beginning
+        self.assertRegex(after, "ib rxe2:1 .* KiB each way; beside it")  # starts on a new RDMA lane
         state_fault(36, "a port goes down, and there is another", "correct")
 
     def test_rails_take_a_port_each_and_a_port_that_goes_down_leaves_its_share_to_the_other(self):
@@ -259,7 +258,7 @@ class Ib(unittest.TestCase):
         self.assertNotIn("test cases:  0 ", done.stdout)
 
     def test_memory_of_a_device_is_sent_without_being_looked_at(self):
-        # Collectives first: they are few, and leave the network as it was.
+        # Collectives run first: there are few of them, and they do not change the network.
         programs = ("guest_device_collectives", "guest_device_memory")
         done = guest(f"rdma link add rxe2 type rxe netdev lo; {'; '.join(f'./{program} --no-colors' for program in programs)}",
                      *(f"bazel-bin/tests/transport_ib/{program}:/root/{program}" for program in programs))  # fmt: skip

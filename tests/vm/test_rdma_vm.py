@@ -18,7 +18,7 @@ def rdma_vm(*words):
                           check=False)  # fmt: skip
 
 
-# perftest from the one device to the other, and what its client says at the end.
+# Runs perftest from one device to the other, and prints the last line of its client.
 BANDWIDTH = """
 bandwidth() {
   timeout 20 ib_write_bw -d rxe0 -x 1 -s 65536 -n 50 >/dev/null 2>&1 &
@@ -65,7 +65,8 @@ class InTheGuest(unittest.TestCase):
             return [pid for pid, sid, stat, name in (line.split(None, 3) for line in listed.splitlines())
                     if sid == str(vm.pid) and name.startswith("qemu") and not stat.startswith("Z")]  # fmt: skip
 
-        # By SIGKILL, as tools/test ends what does not end by itself: the script has no time to end the guest, or to tidy up.
+        # SIGKILL, as tools/test uses for a program that does not end by itself: the script has no time to end the guest
+        # or to clean up.
         with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
                 [RDMA_VM, "--", "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True, env=os.environ | {"TMPDIR": folder}) as vm:  # fmt: skip

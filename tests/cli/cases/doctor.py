@@ -50,7 +50,7 @@ def doctor_says_what_ranks_may_do_with_gpus():
     asked_in_vain = finding("driver", FAKE_CUDA_DEVICES="0")
     if any(re.fullmatch(r"nvidia\d+", file.name) for file in pathlib.Path("/dev").iterdir()):
         assert asked_in_vain["level"] == "warn", asked_in_vain
-    assert finding("sharing")["level"] == "ok"  # nobody said how many ranks there are
+    assert finding("sharing")["level"] == "ok"  # the number of ranks is not given
     by_turns = finding("sharing", "-N", "2")
     assert by_turns["level"] == "warn" and "2 ranks share 1 GPU" in by_turns["what"], by_turns
     assert finding("sharing", "-N", "2", FAKE_CUDA_MPS="1")["level"] == "ok"
@@ -65,7 +65,7 @@ def doctor_waits_for_no_driver_that_does_not_answer():
     outcome.says("(?m)^GPU$", "driver: .*NVIDIA's driver did not answer within 1 s")
     waiting = Running(RONDO, "doctor", "--timeout", "30", env=env)
     time.sleep(0.3)
-    waiting.signal(signal.SIGTERM).end().within(5)  # Ctrl-C's is ignored where a shell put the tests into the background
+    waiting.signal(signal.SIGTERM).end().within(5)  # Ctrl-C's signal is ignored if a shell runs the tests in the background
 
 
 tables(
@@ -96,11 +96,11 @@ def doctor_tells_peers_that_listen_from_those_that_do_not():
 def doctor_knows_low_limits_and_needs_no_root():
     found = doctor("-N", "8", prefix=under("-n 64"))
     assert found["open files (ulimit -n)"]["level"] == "bad" and found["open files (ulimit -n)"]["remedy"], found
-    doctor("-N", "2", prefix=under("-n 12"))  # too few even for its own looks
+    doctor("-N", "2", prefix=under("-n 12"))  # too few even for the doctor's own checks
     found = doctor("-N", "2", "--transport", "shm", prefix=under("-f 256"))
     assert found["shared memory"]["level"] == "bad" and "ulimit -f" in found["shared memory"]["remedy"], found
     if os.geteuid() == 0 and os.access(RONDO, os.X_OK):
-        with tempfile.TemporaryDirectory() as folder:  # where another user may read it
+        with tempfile.TemporaryDirectory() as folder:  # another user may read this folder
             os.chmod(folder, 0o755)
             copy = shutil.copy(RONDO, folder)
             outcome = Running("setpriv", "--reuid=65534", "--clear-groups", copy, "doctor", "-N", "2").end()

@@ -9,7 +9,7 @@ tables(
          r"others +.*\b(tree|ring) \S+ us"),
         ("all_reduce -N 8 --bytes 64M --algorithm ring", 0, "asked for", "slices +8 of 8 MiB", "rounds +14", "chunks +8 of about 1 MiB",
          "by one rank 112 MiB to 112 MiB", "(?i)address",
-         r"(?m)^schedule all_reduce ring world 8", r"(?m)^rank 7$"),  # small enough to be read
+         r"(?m)^schedule all_reduce ring world 8", r"(?m)^rank 7$"),  # the schedule is small enough to be printed
         ("broadcast -N 5 --bytes 4 -r 3 --text --algorithm tree", 0, "root 3", r"(?m)^schedule broadcast tree world 5 root 3", r"(?m)^rank 4$"),
         ("all_reduce -N 9 --bytes 64M --text", 0, r"(?m)^rank 8$"),
         ("all_reduce -N 300 --text", 2, "--text.*at most 256 ranks"),

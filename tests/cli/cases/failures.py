@@ -83,7 +83,7 @@ def survivors_of_a_killed_rank_end_and_name_it():
 
 @case
 def survivors_in_shared_memory_end_and_name_it():
-    for size in ("8", "4M"):  # in one turn; by relay
+    for size in ("8", "4M"):  # in one round; by relay
         url = f"tcp://127.0.0.1:{free_port()}"
         processes = ranks(3, "all_reduce", "-b", size, "-e", size, "-n", "1000000", "--transport", "shm", url=url, timeout=60)
         time.sleep(1)
@@ -136,7 +136,8 @@ def peers_of_an_interrupted_rank_are_told():
 @case
 def ranks_that_disagree_are_all_told_both_sides():
     program = companion("tests/cli/mismatch")
-    # By "root" two ranks agree and all return from it: again and again, since who learns of it by luck did not have to.
+    # With "root" two ranks agree, and both must return an error. Repeated, because a rank may receive the error by
+    # chance.
     for difference, both in (("collective", ("all_reduce", "broadcast")), ("count", ("1000", "999")),
                              ("type", ("float32", "int32")), ("op", ("sum", "max")), *(("root", ("from rank 0", "from rank 1")),) * 5,
                              ("order", ("all_reduce", "barrier"))):

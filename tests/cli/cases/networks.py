@@ -36,7 +36,7 @@ class Hosts:
                 for number in range(2):
                     ip = ("ip", "-n", self.names[number])
                     run_all((*ip, "addr", "add", f"{network}.{number + 1}/24", "dev", interface), (*ip, "link", "set", interface, "up"))
-                for name in self.names[:2]:  # which the kernel says a while after both ends are
+                for name in self.names[:2]:  # the kernel reports the network as up only a while after both ends are up
                     wait_until(lambda name=name, interface=interface: "state UP" in Running("ip", "-n", name, "link", "show", interface).end().out,
                                f"{interface} is up")
         except BaseException:
@@ -143,7 +143,7 @@ def ranks_that_wait_for_their_store_never_connect_to_themselves():
         run_all((*hosts.prefix(0), "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40019"))
         where = ("--rendezvous", "tcp://127.0.0.1:40008", "--world-size", "4", "--timeout", "30", "-n", "10")
         ranks = [hosts.rondo(0, "perf", "barrier", *where, "--rank", rank) for rank in (1, 2, 3)]
-        # Long enough for dozens of tries each, of which one in twenty would be at itself.
+        # Long enough for dozens of attempts by each rank: one attempt in twenty would be to its own port.
         time.sleep(4)
         seen = Running(*hosts.prefix(0), "ss", "-Htan").end().out
         assert not re.search(r"127\.0\.0\.1:40008\s+127\.0\.0\.1:40008", seen), seen
@@ -178,7 +178,7 @@ time.sleep(600)
 @case
 def a_rank_that_finds_no_local_port_for_its_way_to_the_store_is_named_to_all_ranks():
     with Hosts(1) as hosts:
-        # 12 ranks listen on ports of that range, which leaves 11 for their 12 connections to the store.
+        # 12 ranks listen on ports of this range. 11 ports are left for their 12 connections to the store.
         run_all((*hosts.prefix(0), "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40022"))
         where = ("--rendezvous", "tcp://127.0.0.1:29500", "--world-size", "12", "--timeout", "24", "-n", "3")
         with all_of(*(hosts.rondo(0, "perf", "barrier", "--transport", "tcp", *where, "--rank", rank) for rank in range(12))) as outcomes:
@@ -226,7 +226,7 @@ def a_shell_of_an_allocation_is_told_apart_from_a_rank_by_who_comes():
     Running(RONDO, "perf", "barrier", "-n", "3", "--timeout", "2", env=variables).end().exits(1).says(
         "absent: 1..3", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "the shell of an allocation", r"srun -n 4 COMMAND",
         "rondo run -N 1 -- COMMAND").within(20)
-    # The ways out that are named are ones.
+    # The remedies in the message work.
     Running(RONDO, "run", "-N", "1", "--", RONDO, "perf", "barrier", "-n", "3", env=variables).end().exits(0)
     Running(RONDO, "perf", "barrier", "-n", "3", "--rank", 0, "--world-size", 1, "--rendezvous", f"tcp://127.0.0.1:{free_port()}",
             env=variables).end().exits(0)

@@ -58,7 +58,7 @@ def perf_sweeps_all_collectives_types_and_operations():
                     "-w", "0", "--transport", "tcp").exits(0).says("Wrong values *: 0 OK")
     rows = [line.split() for line in outcome.out.splitlines() if line and not line.startswith("#")]
     pairings = {tuple(row[2:4]) for row in rows}
-    assert len(pairings) == 77 + 11 + 1, (len(pairings), pairings)  # reductions, the others, barrier
+    assert len(pairings) == 77 + 11 + 1, (len(pairings), pairings)  # reductions, other collectives, barrier
     assert {row[4] for row in rows} == {"-", "0", "1"}, outcome
 
 
@@ -70,7 +70,7 @@ def perf_on_rails_gives_the_same_and_says_which_way_each_goes():
         assert {(row["rails"], row["wrong"] or 0) for row in json.loads(outcome.out)["rows"]} == {(3, 0)}, outcome
     rondo("perf", "all_reduce", "-N", "2", "--transport", "tcp", "--qp", "2", "-b", "1M", "-e", "1M", "-n", "2").exits(0).says(
         "2 ranks over tcp on 2 rails", "Wrong values *: 0 OK", r"Path to rank 1 .*: 127\.0\.0\.1:.*; rail 1: 127\.0\.0\.1:\d+ via lo")
-    # Two networks, two addresses each: a rail takes either.
+    # Two networks with two addresses for each host: each rail uses another address.
     with lab_of_hosts(2) as run:
         for host in (1, 2):
             run(host, "ip", "addr", "add", f"10.78.0.{host}/24", "dev", "eth0").end().exits(0)
@@ -80,7 +80,7 @@ def perf_on_rails_gives_the_same_and_says_which_way_each_goes():
         for process in started:
             process.end().exits(0)
         started[0].end().says("Wrong values *: 0 OK", r"Path to rank 1 .*: 10\.77\.0\.2:\d+ via eth0 .*; rail 1: 10\.78\.0\.2:\d+ via eth0")
-        # Each rail of every pair by itself.
+        # Measures each rail of every pair separately.
         started = [run(host, RONDO, "perf", "send_recv", "--matrix", "--time-ms", 5, "--json", "-", *meeting, "--rank", host - 1, "--address",
                        f"10.77.0.{host},10.78.0.{host}") for host in (1, 2)]
         for process in started:
@@ -89,7 +89,7 @@ def perf_on_rails_gives_the_same_and_says_which_way_each_goes():
         ways = [(pair["from"], pair["to"], pair["rail"], pair["from_link"]["address"], pair["to_link"]["address"]) for pair in pairs]
         assert ways == [(a, b, rail, f"10.{77 + rail}.0.{a + 1}", f"10.{77 + rail}.0.{b + 1}") for rail in (0, 1) for a, b in ((0, 1), (1, 0))], ways
         assert all(pair["bandwidth_GBps"] > 0 and pair["wrong"] == 0 for pair in pairs), pairs
-        # Ranks that differ in it are told before anything moves.
+        # Ranks with different numbers of rails get an error before any data is sent.
         started = [run(host, RONDO, "perf", "all_reduce", "--rendezvous", "tcp://10.77.0.1:29501", "--world-size", 2, "--timeout", 20,
                        "--rank", host - 1, "--rails", host) for host in (1, 2)]
         for process in started:

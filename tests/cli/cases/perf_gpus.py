@@ -18,7 +18,8 @@ def perf_on_memory_of_gpus_is_right_over_every_transport():
         assert len({row["collective"] for row in rows}) == 9 and "send_recv" not in outcome.out, outcome
         way = "read by the ranks' devices where it lies" if transport == "shm" else "by way of the host"
         outcome.says(rf"# memory of GPU 0 \(Fake GPU.*\): {way}")
-    # More than one window of 4 MiB, counts of each rank's own, everything that a host's operation has beside.
+    # More than one staging window of 4 MiB, different counts for each rank, and all other options of an operation on
+    # the host.
     many = ("-b", "1M", "-e", "9M", "-n", "2", "--device", "cuda")
     rondo("perf", "all_reduce,all_gather", "-N", "2", *many, env=played_gpu()).exits(0).says("2 ranks on GPUs over", "Wrong values *: 0 OK")
     rondo("perf", "all", "-N", "3", "--uneven", "-e", "1M", "-f", "64", "-n", "1", "--device", "cuda", env=played_gpu()).exits(0).says("Wrong values *: 0 OK")
@@ -36,7 +37,7 @@ def short_vectors_of_processes_that_share_a_gpu_by_turns_go_by_way_of_the_host()
     lies, turns = "read by the ranks' devices where it lies", "; processes share a GPU by turns"
     rondo(*short, env=played_gpu()).exits(0).says("Wrong values *: 0 OK", f"# memory of GPU 0 .*: by way of the host{turns}")
     rondo(*short, "--device-turns", "0", env=played_gpu()).exits(0).says("Wrong values *: 0 OK", lies + turns)
-    for more in ({"FAKE_CUDA_MPS": "1"}, {"FAKE_CUDA_DEVICES": "3"}):  # served side by side; each by its own
+    for more in ({"FAKE_CUDA_MPS": "1"}, {"FAKE_CUDA_DEVICES": "3"}):  # without time slicing; one GPU for each rank
         rondo(*short, env=played_gpu(**more)).exits(0).says("Wrong values *: 0 OK", f"{lies}$")
 
 
@@ -94,7 +95,7 @@ def a_rank_killed_amid_an_operation_on_gpus_is_named_and_no_stream_waits_for_it(
     url = f"tcp://127.0.0.1:{free_port()}"
     three = [Running(RONDO, "perf", "all_reduce", "--device", "cuda", "-b", "64M", "-e", "64M", "--time-ms", "60000", "--check", "0",
                      "--rendezvous", url, "--rank", rank, "--world-size", 3, "--timeout", 20, env=played_gpu()) for rank in range(3)]
-    three[0].wait_for("processes of this job share a GPU")  # the first operation has run, and others follow at once
+    three[0].wait_for("processes of this job share a GPU")  # the first operation has run, and the others follow at once
     time.sleep(1)
     three[2].signal(signal.SIGKILL).end()
     for rank in range(2):

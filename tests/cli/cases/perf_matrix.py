@@ -94,7 +94,7 @@ def a_matrix_is_written_for_programs_and_as_a_page_and_compared_with_an_earlier_
         compared_with(lambda pair: pair.update(bandwidth_GBps=1e9) if (pair["from"], pair["to"]) == (2, 1) else None).exits(1).says(
             r"rank 2 \(localhost\) to rank 1 \(localhost\): bandwidth .* GB/s, was 1e.09", "6 of 6 directions compared, 1 worse")
         rondo(*matrix[:-4], "-e", "8K", "--baseline", files["json"]).exits(2).says("--baseline: .*messages of 8 B and 4 KiB")
-        # Another transport's pairs: found out at the end, and told by rank 0 alone.
+        # The pairs of another transport: only rank 0 reports this, at the end.
         outcome = rondo("perf", "send_recv", "--matrix", "-N", "2", "--transport", "tcp", *matrix[7:], "--baseline", files["json"]).exits(2)
         outcome.says("none of these pairs over these transports")
         assert "peer_aborted" not in outcome.err, outcome
@@ -188,6 +188,6 @@ def a_matrix_counts_messages_where_it_is_told_and_refuses_what_says_nothing_of_p
         outcome.says("64 B messages, 8 at once, with checksums", "Latency one way, 8 KiB")
         recorded = json.loads(next(pathlib.Path(folder).glob("*-rank0.json")).read_text())["entries"]
         sent = [entry["rondo"]["count"] for entry in recorded if entry["rondo"].get("message") == "send"]
-        # There and back three times; a round that is checked, three one way and three both ways.
+        # Three round trips, one checked round, and three measurements in one direction and three in both.
         assert (sent.count(8192), sent.count(64)) == (3, 8 + 3 + 3), sent
     answers(NOT_WITH_A_MATRIX)

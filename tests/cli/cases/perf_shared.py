@@ -22,7 +22,7 @@ def where_the_system_refuses_what_sharing_needs_sockets_serve():
     forbidden = (str(ROOT / "tests/support/forbid"), "unix_sockets")
     outcome = Running(*forbidden, RONDO, "perf", "all_reduce", "-N", "3", *SMALL, "--json", "-").end().exits(0)
     assert {row["transport"] for row in json.loads(outcome.out)["rows"]} == {"tcp"}, outcome
-    # To one rank of three alone.
+    # Only rank 1 of three is forbidden to share memory.
     meeting = ("--rendezvous", f"tcp://127.0.0.1:{free_port()}", "--world-size", 3, "--timeout", 20)
     started = [Running(*(forbidden if rank == 1 else ()), RONDO, "perf", "all_reduce", *SMALL, *meeting, "--rank", rank)
                for rank in range(3)]
@@ -37,7 +37,7 @@ def ranks_that_may_not_read_each_others_memory_say_so_and_use_slots():
     large = ("perf", "all", "-N", "3", "-b", "1M", "-e", "1M", "-n", "2", "-w", "0")
     Running(*forbidden, RONDO, *large).end().exits(0).says(
         "Wrong values *: 0 OK", r"shared segment, .*; cannot read large vectors where they lie \(rank 1: .*Operation not permitted\)")
-    # One rank of three alone.
+    # Only rank 1 of three is forbidden to read other processes' memory.
     meeting = ("--rendezvous", f"tcp://127.0.0.1:{free_port()}", "--world-size", 3, "--timeout", 20)
     one = ("perf", "all", *large[4:], *meeting, "--rank")
     started = [Running(*(forbidden if rank == 1 else ()), RONDO, *one, rank) for rank in range(3)]
@@ -45,7 +45,7 @@ def ranks_that_may_not_read_each_others_memory_say_so_and_use_slots():
         process.end().exits(0)
     yama = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
     if os.geteuid() != 0 and yama.exists() and yama.read_text().strip() != "0":
-        return  # nobody may here
+        return  # no process may read another's memory here
     started[0].end().says("Wrong values *: 0 OK", "shared segment, .*; rank 1 cannot read large vectors where they lie")
     rondo(*large).exits(0).says("Wrong values *: 0 OK", "shared segment, .*; reads large vectors where they lie")
 

@@ -36,7 +36,7 @@ def run_tells_its_ranks_the_job_the_store_and_the_timeout():
         jobs |= told
     assert len(jobs) == 2, jobs
     rondo("run", "-N", "2", "--timeout", "0", "--", "true").exits(2).says("--timeout.*wants seconds")
-    # A program that says nothing of its own is bound by it, and by the profile.
+    # The timeout and the profile also apply to a program that sets neither.
     late = f"[ $RANK = 0 ] && exec {companion('examples/all_reduce')}; sleep {SECONDS}"
     rondo("run", "-N", "2", "--timeout", "1", "--", "sh", "-c", late).fails().says(r"rendezvous_timeout.*within (1\.0|0\.\d) s.*absent: 1").within(20)
     example = ("run", "-N", "2", "--", companion("examples/all_reduce"))
@@ -65,7 +65,7 @@ def run_takes_no_flags_of_the_command_for_its_own():
     assert outcome.out == "[0] -N 7 --no-tag -- x\n", outcome
 
 
-# Ranks on other hosts are started by tests/launchers/ssh.
+# tests/launchers/ssh tests ranks on other hosts.
 tables(
     ("run_says_what_is_wrong_with_its_hosts", "run", [
         ("-N 2 --hosts localhost:2 -- true", 0),
@@ -99,7 +99,7 @@ def run_hears_a_signal_though_nobody_reads_what_its_ranks_say():
             ran = subprocess.Popen([RONDO, "run", "-N", "1", "--grace", "2", "--", "sh", "-c", rank, asked], stdout=writes, start_new_session=True)
             os.close(writes)
             before = -1
-            while (there := readable_bytes(reads)) == 0 or there != before:  # until nothing has room any more
+            while (there := readable_bytes(reads)) == 0 or there != before:  # until all buffers are full
                 before = there
                 time.sleep(0.2)
             ran.send_signal(signal.SIGTERM)
@@ -123,7 +123,7 @@ def run_fails_where_its_last_words_are_lost():
     os.close(writes)
     while not os.read(reads, 100).startswith(b"[0] y"):
         pass
-    time.sleep(0.3)  # the rank has ended, and the rest waits for a reader
+    time.sleep(0.3)  # the rank has ended, but its output still waits for a reader
     os.close(reads)
     assert ran.wait(SECONDS) == 1, ran.returncode
 
@@ -152,7 +152,7 @@ def run_says_why_its_output_cannot_be_written():
 
 @case
 def what_run_starts_on_other_hosts_says_nothing_to_people():
-    rondo("run-agent").exits(0).says("rondo-agent-1")  # at the end of its stdin
+    rondo("run-agent").exits(0).says("rondo-agent-1")  # ends when its stdin ends
     assert "run-agent" not in rondo("--help").out
 
 

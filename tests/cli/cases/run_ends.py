@@ -93,7 +93,7 @@ def run_sees_its_ranks_end_though_its_parent_ignores_the_ends_of_children():
 
 @case
 def run_names_who_failed_first_though_another_was_ended_by_an_exception():
-    # Until rank 0 has been reaped rank 1 waits, as for the end of its connections.
+    # Rank 1 waits until rank 0 has been reaped, as it would wait for the end of its connections.
     rank = '[ $RANK = 0 ] && { echo $$ > "$0"; exit 3; }; until [ -s "$0" ]; do sleep 0.01; done; while kill -0 $(cat "$0"); do sleep 0.01; done; kill -ABRT $$'
     with tempfile.TemporaryDirectory() as folder:
         rondo("run", "-N", "2", "--", "sh", "-c", rank, f"{folder}/pid").exits(3).says(r"rank 0 \(pid \d+\) exited with code 3")

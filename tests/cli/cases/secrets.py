@@ -45,7 +45,7 @@ def tokens_of_a_wrong_shape_are_refused_and_not_shown():
 
 @case
 def an_unauthenticated_client_with_everything_but_the_token_is_refused_and_the_job_is_well():
-    # Rank 0 is late: first somebody calls in its name who knows job, rank and store.
+    # Before rank 0 starts, clients that know the job, rank 0's number and the store connect in its place.
     script = ('if [ $RANK = 0 ]; then env -u RONDO_TOKEN "$0" perf all_reduce "$@"; echo outsider ended with $?; '
               'RONDO_TOKEN=guess "$0" perf all_reduce "$@"; echo guesser ended with $?; fi; exec "$0" perf all_reduce "$@"')
     outcome = rondo("run", "-N", "2", "--timeout", "15", "--", "sh", "-c", script, RONDO, *SMALL).exits(0)
@@ -85,7 +85,7 @@ def certificates_serve_ranks_and_a_store_of_their_own():
         def openssl(*arguments):
             subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
-        # As docs/TLS.md says.
+        # The commands of docs/TLS.md.
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
                 "/CN=job", "-keyout", "ca.key", "-out", "ca.pem")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=rank", "-keyout",

@@ -31,7 +31,7 @@ def perf_meets_at_a_store_of_its_own():
         held = Running(RONDO, "perf", "all_reduce", *SMALL, "--rank", "1", "--world-size", "2",
                        env={"RONDO_EXTERNAL_STORE": "1", "RANK": "1", "WORLD_SIZE": "2",
                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": address.rsplit(":", 1)[1]})
-        # As the help of rondo store says: a URL, and the word that somebody else serves it.
+        # As in the help of rondo store: a URL, and the variable that says that another process serves the store.
         other = Running(RONDO, "perf", "all_reduce", *SMALL, "--rendezvous", address, "--rank", "0", "--world-size", "2",
                         env={"RONDO_EXTERNAL_STORE": "1"})
         held.end().exits(0)

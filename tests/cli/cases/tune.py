@@ -21,7 +21,7 @@ def tune_writes_a_profile_that_the_other_commands_choose_by():
         outcome.says(r"all_reduce +2 ranks +4 B", r"barrier +3 ranks", r"(?m)^# .*in 2 worlds")
         profile = json.loads(pathlib.Path(path).read_text())
         assert {(world["collective"], world["ranks"]) for world in profile["measured"]} >= {("all_reduce", 2), ("barrier", 3)}
-        # A profile that praises one algorithm beyond measure is believed.
+        # A profile in which one algorithm is extremely fast decides the choice.
         for world in profile["measured"]:
             if world["collective"] == "all_reduce":
                 world["us"]["chain"] = [0.001] * len(world["bytes"])
@@ -45,7 +45,8 @@ def tune_under_a_launcher_measures_its_job_and_keeps_what_a_profile_has_of_other
         assert [world for world in new["measured"] if world["ranks"] == 2] == old["measured"]
         assert "the node" in new["provenance"]["began from"], new["provenance"]
         rondo("run", "-N", "1", "--", *command).exits(2).says("one rank.*-N RANKS")
-        # The launcher hands on the code of whichever rank ends first: the one that cannot write, or the one it told.
+        # The launcher returns the code of the rank that ends first: either the rank that cannot write, or a rank that
+        # it notified.
         rondo("run", "-N", "2", "--", RONDO, "tune", *QUICK_TUNE, "--out", "/nowhere/profile.json").fails().says("--out: /nowhere")
         rondo("run", "-N", "2", "--", RONDO, "tune", *QUICK_TUNE, "--check").says(r"^(?!.*3 ranks)", r"# 3 sizes, \d+ at which")
 
@@ -64,7 +65,7 @@ def tune_writes_to_a_device_and_does_not_put_a_file_in_its_place():
 @case
 def tune_check_judges_the_choices():
     outcome = rondo("tune", "--check", "-N", "2", *QUICK_TUNE)
-    assert outcome.code in (0, 1), outcome  # how fast is not for a test to say
+    assert outcome.code in (0, 1), outcome  # a test cannot expect a certain speed
     outcome.says(r"barrier +2 ranks", r"auto \w+ .*best \w+ .*ratio", r"(?m)^# 3 sizes, \d+ at which")
 
 

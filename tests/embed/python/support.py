@@ -48,7 +48,7 @@ class Installed:
         sources = shutil.copytree(ROOT / "embed/python", self.folder / "sources")
         run(sys.executable, "-m", "venv", "--system-site-packages", self.folder / "venv")
         self.python = str(self.folder / "venv/bin/python")
-        if sys.prefix != sys.base_prefix:  # what the tests' own virtual environment has, this one has, too
+        if sys.prefix != sys.base_prefix:  # the new environment gets the packages of the tests' own virtual environment
             (here,) = self.folder.glob("venv/lib/python*/site-packages")
             Path(here, "outer.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
         run(self.python, "-m", "pip", "install", "--no-index", "--no-build-isolation", sources, cwd=self.folder,
@@ -69,7 +69,7 @@ class Ranks:
         where = {"RONDO_RENDEZVOUS": f"file://{self.folder.name}/meeting", "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
         self.processes, self.outputs = [], []
         for rank in range(world):
-            self.outputs.append(open(f"{self.folder.name}/{rank}", "w+"))  # a pipe that nobody reads would stop a rank
+            self.outputs.append(open(f"{self.folder.name}/{rank}", "w+"))  # a full pipe without a reader would block a rank
             self.processes.append(subprocess.Popen(
                 [installed.python, PROGRAMS / program, *arguments], env=os.environ | where | {"RANK": str(rank)},
                 stdout=self.outputs[-1], stderr=subprocess.STDOUT))  # fmt: skip

@@ -71,7 +71,7 @@ rondo.shutdown()
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(shutil.copytree(self.own.parent, Path(folder, "rondo")), "librondo.so.0")
             start = f"import sys; sys.path.insert(0, {folder!r}); import rondo"
-            # Another name of a library that it needs, of the same length, which no machine has.
+            # Replaces the name of a needed library by a name of the same length that no machine has.
             copy.write_bytes(copy.read_bytes().replace(b"libfmt.so.", b"libfnt.so."))
             self.assertRegex(self.run_python(start, status=1), r"ImportError: librondo needs libfnt\.so\.\d+, which this machine does not have: on Debian")
             copy.write_text("nothing")

@@ -126,7 +126,7 @@ class Package(unittest.TestCase):
             found = subprocess.run([self.installed.python, "-c", "import rondo; print(rondo.__path__[0])"], check=True, text=True,
                                    stdout=subprocess.PIPE).stdout.strip()  # fmt: skip
             library = Path(shutil.copytree(found, Path(folder, "rondo")), "librondo.so.0")
-            # Another name of a library that it needs, of the same length, which no machine has.
+            # Replaces the name of a needed library by a name of the same length that no machine has.
             library.write_bytes(library.read_bytes().replace(b"libfmt.so.", b"libfnt.so."))
             ran = subprocess.run([self.installed.python, "-c", "import rondo"], cwd=folder, text=True, check=False, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT)  # fmt: skip

@@ -23,7 +23,7 @@ import unittest
 
 import torch
 
-UNDER_ITS_OWN_NAME = {"test_ddp_logging_data_cpu"}  # asks what is called gloo for its number of threads
+UNDER_ITS_OWN_NAME = {"test_ddp_logging_data_cpu"}  # asks the backend named gloo for its number of threads
 
 
 def import_despite(what):
@@ -54,7 +54,7 @@ class Lines(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.started = time.monotonic()
-        # What ranks say, which the tests' own report has nothing of.
+        # The output of the ranks, which the tests' own report does not contain.
         self.said, self.own_stderr = tempfile.TemporaryFile("w+", errors="replace"), os.dup(2)
         os.dup2(self.said.fileno(), 2)
 
@@ -89,23 +89,23 @@ def suite_of(backend, world, share_gpu):
         stand_in_for_expecttest()
     if share_gpu:
         importlib.import_module("one_gpu").pretend(world)
-        sys.modules["torchvision"] = None  # whose models take minutes where many ranks share a GPU
+        sys.modules["torchvision"] = None  # its models take minutes if many ranks share a GPU
     import_despite("torch.distributed._shard")
     if backend == "rondo":
         importlib.import_module("rondo_torch").replace_gloo()
     suite = importlib.import_module("torch.testing._internal.distributed.distributed_test")
     if share_gpu:
         importlib.import_module("one_gpu").share()
-        importlib.import_module("torch.testing._internal.common_distributed").TIMEOUT_OVERRIDE.clear()  # up to 500 s
+        importlib.import_module("torch.testing._internal.common_distributed").TIMEOUT_OVERRIDE.clear()  # limits up to 500 s
     logging.getLogger().setLevel(logging.ERROR)
 
     class Suite(suite.TestDistBackend, suite.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            # CUDA that this process has begun is of no use to those that it forks.
+            # A forked process cannot use CUDA that its parent has initialized.
             self._start_processes(torch.multiprocessing.get_context("spawn" if share_gpu else "fork").Process)
 
-    Suite.__module__, Suite.__qualname__ = "__main__", "Suite"  # where those that are spawned find it
+    Suite.__module__, Suite.__qualname__ = "__main__", "Suite"  # the place where spawned processes find it
     suite.PROFILING_SUPPORTED_BACKENDS.append("rondo")
     return suite, Suite
 
@@ -114,7 +114,7 @@ def run(options, suite, tests):
     result = Lines()
     chosen = [name for name in unittest.TestLoader().getTestCaseNames(tests) if re.search(options.match, name)]
     part, parts = map(int, options.part.split("/"))
-    for name in chosen[part::parts]:  # what a later line says of it holds
+    for name in chosen[part::parts]:  # a later line about the same test replaces this one
         print(json.dumps({"test": name, "status": "failed", "seconds": 0, "why": "was not over by the limit"}), flush=True)
     for name in chosen[part::parts]:
         suite.BACKEND = os.environ["BACKEND"] = options.backend if name in UNDER_ITS_OWN_NAME else "gloo"
@@ -141,5 +141,5 @@ if __name__ == "__main__":
                           DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60", CONFORMANCE=json.dumps(what))  # fmt: skip
         module, Suite = suite_of(*what)
         run(given, module, Suite)
-elif __name__ == "__mp_main__":  # a rank that is spawned
+elif __name__ == "__mp_main__":  # a spawned rank
     module, Suite = suite_of(*json.loads(os.environ["CONFORMANCE"]))

@@ -6,7 +6,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
-TAKE_A_GPU_FIRST = (torch.Tensor.cuda, torch.Tensor.to)  # in place of anything else they may take
+TAKE_A_GPU_FIRST = (torch.Tensor.cuda, torch.Tensor.to)  # use the first GPU instead of the one they name
 
 
 def first(device):
@@ -30,7 +30,7 @@ class FirstGpu(TorchFunctionMode):
 def pretend(world: int) -> None:
     """Before the suite is imported: there is a GPU for each rank."""
     if torch.cuda.is_available():
-        torch.cuda.init()  # which looks at each that is counted
+        torch.cuda.init()  # examines each GPU that is counted
     torch.cuda.device_count = lambda: world
     if hasattr(torch, "accelerator"):
         torch.accelerator.device_count = torch.cuda.device_count

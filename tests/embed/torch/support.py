@@ -22,7 +22,7 @@ from commands import free_port  # noqa: E402
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 FORKER = Path(__file__).resolve().parent / "forker.py"
 STRAGGLERS_S = 15
-# RONDO_TARBALL: what tests/cuda/run_on_gpu brings to a machine without Bazel.
+# RONDO_TARBALL: the tarball that tests/cuda/run_on_gpu copies to a machine without Bazel.
 TARBALL = Path(os.environ.get("RONDO_TARBALL", ROOT / "bazel-bin/embed/rondo.tar.gz"))
 
 
@@ -38,7 +38,7 @@ class Installed:
     of_this_process: Optional["Installed"] = None
 
     def __init__(self) -> None:
-        self.kept = os.environ.get("RONDO_TORCH_FOLDER")  # of who runs several such tests: built by the first
+        self.kept = os.environ.get("RONDO_TORCH_FOLDER")  # shared by several tests: the first one builds
         if self.kept and Path(self.kept, "built").exists():
             self.folder = Path(self.kept)
             return
@@ -46,8 +46,8 @@ class Installed:
         with tarfile.open(TARBALL) as tarball:
             tarball.extractall(self.folder)
         (prefix,) = self.folder.glob("rondo-*")
-        shutil.copytree(ROOT / "embed/torch", self.folder / "torch", dirs_exist_ok=True)  # of one that failed to build
-        build = [sys.executable, "setup.py", "build_ext", "--inplace", "egg_info"]  # by which torch 2.5 finds it
+        shutil.copytree(ROOT / "embed/torch", self.folder / "torch", dirs_exist_ok=True)  # an earlier build may have failed
+        build = [sys.executable, "setup.py", "build_ext", "--inplace", "egg_info"]  # egg_info lets torch 2.5 find it
         ran = subprocess.run(build, cwd=self.folder / "torch", env=os.environ | {"RONDO_PREFIX": str(prefix)}, text=True,
                              check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         if ran.returncode != 0:
@@ -75,11 +75,11 @@ class Installed:
 class Forker:
     """A process of forker.py with one environment. It starts ranks as its children, and reports how they ended."""
 
-    running: dict[frozenset, "Forker"] = {}  # by environment, as long as this process runs
+    running: dict[frozenset, "Forker"] = {}  # by environment, until this process ends
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.asked, its_end = multiprocessing.Pipe()
-        # A stdout that is no terminal, so that Python writes the ranks' output in blocks, as it does to a file.
+        # stdout is no terminal, so that Python buffers the ranks' output in blocks, as it does for a file.
         self.process = subprocess.Popen([sys.executable, FORKER, str(its_end.fileno())], env=os.environ | environment,
                                         pass_fds=[its_end.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
         its_end.close()

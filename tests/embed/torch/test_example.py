@@ -76,8 +76,8 @@ class Example(unittest.TestCase):
         undisturbed = losses(self.said_by(3, "--epochs", "8"))
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "--max_restarts=1",
-                       "--monitor_interval=3",  # torch 2's tenth of a second may end the others before they have printed their error
-                       "-r", "9:1", "-t", "9:1",  # torch 1.13's own default is one that Python 3.11 refuses
+                       "--monitor_interval=3",  # torch 2's default of 0.1 s may end ranks before they print their error
+                       "-r", "9:1", "-t", "9:1",  # Python 3.11 refuses torch 1.13's own default
                        str(TRAIN), *SMALL, "--epochs", "8", "--checkpoint", f"{folder}/checkpoint"]  # fmt: skip
             environment = os.environ | {"PYTHONPATH": self.installed.path, "OMP_NUM_THREADS": "1"}
             with open(f"{folder}/said", "w+") as output:
@@ -89,7 +89,8 @@ class Example(unittest.TestCase):
                 text = said.read_text()
         self.assertEqual(job.returncode, 0, text)
         self.assertRegex(text, r"goes on after epoch \d")
-        # Not with its type: two ranks write to one file, and Python writes the type, the colon and the message one by one.
+        # Without the error's type: two ranks write to one file, and Python writes the type, the colon and the message
+        # separately.
         self.assertRegex(text, rf"rondo: peer_lost: rank 1 \(host {re.escape(os.uname().nodename)}\) died")
         self.assertEqual(losses(text), undisturbed)
 

@@ -59,7 +59,7 @@ class Loading(unittest.TestCase):
 
     def test_compiled_for_what_is_not_here_after_all(self) -> None:
         (compiled,) = self.package.glob("_backend*.so")
-        shutil.copyfile(self.package / "librondo.so.0", compiled)  # loads, and is no module
+        shutil.copyfile(self.package / "librondo.so.0", compiled)  # can be loaded, but is no module
         self.assertRegex(self.said(), "^ImportError: rondo_torch, built for torch .*, does not fit the torch that is here: python -m pip")
 
     def test_without_the_compiled_part(self) -> None:
@@ -74,7 +74,7 @@ class Loading(unittest.TestCase):
 
     def test_without_a_library_that_librondo_needs(self) -> None:
         library = self.package / "librondo.so.0"
-        # Another name of the same length, which no machine has.
+        # A name of the same length that no machine has.
         library.write_bytes(library.read_bytes().replace(b"libfmt.so.", b"libfnt.so."))
         self.assertRegex(self.said(), r"^ImportError: librondo needs libfnt\.so\.\d+, which this machine does not have: on Debian 12")
 

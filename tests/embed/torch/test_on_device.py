@@ -38,7 +38,7 @@ class OnDevice:
 
     device = ""
     environment: dict[str, str] = {}
-    # Who waits for work: the caller's stream, or, by default, the caller.
+    # What waits for work: the caller's stream or, by default, the calling thread.
     stream_waits = {"RONDO_BLOCKING_WAIT": "0", "CUDA_MODULE_LOADING": "EAGER"}
     host_waits: dict[str, str] = {}
 
@@ -124,7 +124,8 @@ class OnFakeDevice(OnDevice, unittest.TestCase):
 class OnGpu(OnDevice, unittest.TestCase):
     device = "cuda"
 
-    # Not on the fake ones: torch's own kernels and its autograd do not run on a device that torch was built without.
+    # Not with the fake device: torch's own kernels and its autograd do not run on a device for which torch was not
+    # built.
     def test_kernels_may_be_loaded_while_operations_are_under_way(self) -> None:
         self.on_device("kernels_are_loaded", waits=self.host_waits)
 

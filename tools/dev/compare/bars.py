@@ -43,11 +43,11 @@ class Bar:
     min_bytes: int = 0
     max_bytes: int = 1 << 62
     against: Rival = BEST_PEER
-    mean: bool = False  # the geometric mean over the grid's cells; it takes all of them
-    between_hosts: bool = False  # else on one
+    mean: bool = False  # the geometric mean over the grid's cells, which must all have been measured
+    between_hosts: bool = False  # false: within one host
     transport: str = "tcp"
-    of: str = RONDO.name  # which of its programs
-    at_most: float = math.inf  # of a floor: what is faster than can be was measured against a wrong one
+    of: str = RONDO.name  # which of Rondo's programs
+    at_most: float = math.inf  # limit of a floor: a faster result means that the floor is wrong
 
     def covers(self, cell: Cell) -> bool:
         what = cell.collective == self.collective and cell.between_hosts == self.between_hosts and cell.transport == self.transport
@@ -67,7 +67,7 @@ class Bar:
         return missed >= math.ceil(MISSED_FRACTION * len(speed_up_by_round))
 
 
-# Every bar that covers a cell holds there.
+# In each cell every bar that covers the cell applies.
 BARS = [
     Bar(1.0),
     Bar(1 / 0.7, ranks=(2,), mean=True),
@@ -77,7 +77,7 @@ BARS = [
     Bar(1.0, ranks=(2,), max_bytes=LATENCY_BYTES, against=BEST_MPI),
     Bar(1 / 0.1, ranks=(2,), max_bytes=LATENCY_BYTES, against=GLOO),
     Bar(1 / 1.4, ranks=(2,), max_bytes=LATENCY_BYTES, against=RAW_SOCKETS),
-    # Bus bandwidth: at two ranks that of bytes / time, so that the ratio of times is that of bandwidths.
+    # Bus bandwidth: with two ranks it equals bytes / time, so the ratio of times is the ratio of bandwidths.
     Bar(0.85, ranks=(2,), min_bytes=BANDWIDTH_BYTES, against=RAW_SOCKETS),
     *(Bar(1 / 0.8, collective=name, mean=True) for name in BYTES if name != "all_reduce"),
     Bar(1 / 0.8, ranks=tuple(HOSTS), max_bytes=16 * KIB, between_hosts=True),

@@ -8,7 +8,7 @@ from report import CellReport, bytes_text, programs_of, tables, time_text
 
 PANEL_W, PANEL_H, MARGIN_L, MARGIN_T, MARGIN_B, PAD = 460, 300, 70, 40, 40, 16
 COLUMNS = 2
-# Okabe and Ito's palette, told apart by the colour-blind too.
+# Okabe and Ito's palette, which colour-blind people can distinguish.
 COLOURS = {"rondo": "#D55E00", "gloo": "#0072B2", "openmpi": "#009E73", "mpich": "#CC79A7"}
 OTHER_COLOUR = "#666666"
 
@@ -31,7 +31,7 @@ def as_svg(reports: list[CellReport], title: str) -> str:
 def panel(key: tuple, rows: list[CellReport]) -> str:
     condition, transport, collective, ranks, place = key
     rows = sorted(rows, key=lambda row: row.cell.bytes)
-    limits = tuple(bound.name for bound in BOUNDS)  # they have no line: only the ends are measured
+    limits = tuple(bound.name for bound in BOUNDS)  # bounds have no line: only the ends are measured
     names = [name for name in programs_of(rows) if name not in limits]
     series = {
         name: [(row.cell.bytes, row.programs[name].time("median_us")) for row in rows if name in row.programs and row.programs[name].rounds]

@@ -18,11 +18,11 @@ BYTES = {
     **{name: OTHER_BYTES for name in WITH_A_VECTOR + WITH_A_BLOCK_PER_RANK},
     "barrier": [0],
 }
-# Between hosts, where tools/dev/lab/wire_rate measures the large ones against the wire.
+# Between hosts; tools/dev/lab/wire_rate compares large sizes with the wire.
 HOSTS_BYTES = {name: [size for size in sizes if size <= 64 * KIB] for name, sizes in BYTES.items()}
 QUICK_BYTES = {**{name: [16 * KIB] for name in BYTES}, "all_reduce": [4, 64 * KIB, 4 * MIB], "barrier": [0]}
-# Broadcast has one buffer in every peer's interface, and a barrier none: they count as in place. The others are measured in
-# place where every program has that.
+# Broadcast has one buffer in every peer's interface, and a barrier none: both count as in place. The others are
+# measured in place if every program supports that.
 PLACES = {
     **{name: ["out"] for name in BYTES},
     **{name: ["out", "in"] for name in ("all_reduce", "all_gather", "reduce_scatter")},
@@ -31,7 +31,7 @@ PLACES = {
 
 RANKS = [2, 4, 8]
 SHM_RANKS = [2, 3, 4, 6, 8]
-HOSTS = [4]  # a rank each
+HOSTS = [4]  # one rank on each host
 LINK_RATE = "1gbit"
 ROUNDS = 5
 SECONDS_PER_POINT = 0.2
@@ -44,9 +44,9 @@ class Condition:
 
     name: str
     what: str
-    cubic_namespace: bool  # a fresh network namespace whose loopback routes ask for cubic (needs root)
-    rondo_unprivileged: bool  # Rondo runs as an ordinary user where this program is root
-    link_rate: str = ""  # not empty: each rank on a host of its own (tools/dev/lab/netlab) with such a link
+    cubic_namespace: bool  # a new network namespace whose loopback routes use cubic (needs root)
+    rondo_unprivileged: bool  # Rondo runs as an ordinary user if this program is root
+    link_rate: str = ""  # if not empty, each rank has its own host (tools/dev/lab/netlab) with such a link
 
     @property
     def between_hosts(self) -> bool:
@@ -55,8 +55,9 @@ class Condition:
 
 CUBIC = Condition("cubic", "a network namespace of its own, congestion control cubic for all", True, False)
 DEFAULT = Condition("default", "the machine's own loopback and congestion control, Rondo without privileges", False, True)
-ONE_HOST = Condition("one host", "the machine as it is", False, False)  # of shared memory, which no congestion control concerns
-BETWEEN_HOSTS = "hosts"  # how such conditions' names begin
+# For shared memory, which does not depend on congestion control.
+ONE_HOST = Condition("one host", "the machine as it is", False, False)
+BETWEEN_HOSTS = "hosts"  # prefix of the names of such conditions
 
 
 def between_hosts(link_rate: str) -> Condition:
@@ -100,7 +101,7 @@ def size_word(count: int) -> str:
 @dataclass(frozen=True)
 class Program:
     name: str
-    flags: tuple[str, ...] = ()  # as documented best for this transport; lo stands for the interface
+    flags: tuple[str, ...] = ()  # recommended for this transport; lo is replaced by the interface
     variables: dict[str, str] = field(default_factory=dict)
     is_rondo: bool = False
 
@@ -121,7 +122,7 @@ class Program:
         driver = str(binaries / f"{self.driver()}_bench")
         ranks = str(cell.ranks)
         if self.driver() == "openmpi":
-            yielding = "1" if cell.ranks > (os.cpu_count() or 1) else "0"  # as Open MPI's FAQ advises when oversubscribed
+            yielding = "1" if cell.ranks > (os.cpu_count() or 1) else "0"  # as Open MPI's FAQ recommends
             return ["mpirun.openmpi", "-n", ranks, "--host", f"localhost:{ranks}", *self.flags,
                     "--mca", "mpi_yield_when_idle", yielding, driver, *shared]  # fmt: skip
         if self.driver() == "mpich":
@@ -161,7 +162,7 @@ class Program:
 
 
 RONDO = Program("rondo", ("-a", "127.0.0.1"), is_rondo=True)
-# The same program once more: what differs between the two is noise.
+# The same program a second time: differences between the two are noise.
 RONDO_AGAIN = replace(RONDO, name="rondo_again")
 
 
@@ -194,17 +195,17 @@ GLOO_ALGORITHMS = ["ring", "bcube", "o:ring_chunked", "o:hd"]
 
 PEERS = {
     "tcp": [
-        # Its best algorithm counts. The Algorithm classes (o:..., and all that it has of reduce_scatter) exist in place only and
-        # count out of place too, in Gloo's favour.
+        # Its best algorithm counts. The Algorithm classes (o:..., and all algorithms of reduce_scatter) exist only in
+        # place. They also count as out of place, in Gloo's favour.
         Program("gloo", ("-h", "127.0.0.1", "-T", "tcp", "-a", ",".join(GLOO_ALGORITHMS))),
         Program("openmpi", ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
                             "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
                             "--mca", "oob_tcp_if_include", "lo")),  # fmt: skip
-        # Debian's MPICH is ch4:ucx. NOLOCAL turns its own shared memory off, UCX_TLS that of UCX.
+        # Debian's MPICH is ch4:ucx. NOLOCAL turns off its own shared memory, UCX_TLS turns off UCX's.
         Program("mpich", ("-launcher", "fork", "-iface", "lo"), {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}),
     ],
     "shm": [
-        # It has no shared memory: over TCP, as its users run it within a host.
+        # It has no shared memory, so it uses TCP, as its users do within a host.
         Program("gloo", ("-h", "127.0.0.1", "-T", "tcp", "-a", ",".join(GLOO_ALGORITHMS))),
         Program("openmpi", ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
                             "--mca", "btl", "vader,self")),  # fmt: skip
@@ -304,7 +305,7 @@ MEMORY_FLOOR = MemoryFloor("memory")
 ALLOCATED_FLOOR = MemoryFloor("memory_allocated", buffers="allocated")
 
 WIRE_BYTES = 64 * KIB
-TCP_PAYLOAD = 1448 / 1514  # of the Ethernet bytes that a lab's rate counts, at MTU 1500
+TCP_PAYLOAD = 1448 / 1514  # share of the Ethernet bytes that a lab's rate counts, at MTU 1500
 BITS_PER_S = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -329,17 +330,18 @@ class Wire(Program):
 
 
 WIRE = Wire("wire")
-# What no library can be faster than; each measures the cells that it has something to say of.
+# Lower bounds that no library can beat; each program measures the cells to which it applies.
 BOUNDS = [SOCKETS, WIRE, CACHE_LINE, MEMORY_FLOOR, ALLOCATED_FLOOR]
 
-# How each driver's library names its version.
+# How to print the version of each peer's library.
 VERSION_COMMANDS = {
     "gloo": ["dpkg-query", "--show", "--showformat=${Version}", "libgloo-dev"],
     "openmpi": ["dpkg-query", "--show", "--showformat=${Version}", "libopenmpi-dev"],
     "mpich": ["dpkg-query", "--show", "--showformat=${Version}", "libmpich-dev"],
 }
 
-# What the machine itself can do, measured once at the start by limits.c and printed beside: no library can be faster.
+# Limits of the machine itself, measured once at the start by limits.c and printed with the results: no library can be
+# faster.
 LIMITS = [
     ["shm"],
     ONE_WAY,
@@ -362,7 +364,8 @@ def cells(conditions, transport, collectives, ranks, bytes_of, places):
                             yield Cell(condition.name, transport, collective, count, size, place)
 
 
-# ---- what it will take, to be said beforehand -------------------------------------------------------------------------------
+# ---- estimates of time and memory, printed in advance
+# -----------------------------------------------------------------------
 
 
 def seconds_about(program: Program, cell: Cell) -> float:

@@ -21,10 +21,10 @@ class BarReport:
     transport: str
     place: str
     verdict: str  # "held", "MISSED", or "not judged"
-    cells: int = 0  # how many were judged
-    figures: dict[str, float] = field(default_factory=dict)  # by metric: the mean, or the lowest cell's ratio
-    lowest: Optional[Cell] = None  # that cell, by the first metric; of a bar on cells
-    why: str = ""  # it is not judged
+    cells: int = 0  # number of judged cells
+    figures: dict[str, float] = field(default_factory=dict)  # by metric: the mean, or the ratio of the lowest cell
+    lowest: Optional[Cell] = None  # the cell with the lowest ratio of the first metric; for bars on cells
+    why: str = ""  # why it is not judged
 
 
 def judge(reports: list[CellReport], bars: list[Bar] = BARS) -> list[BarReport]:
@@ -75,7 +75,7 @@ def exit_status(reports: list[CellReport], judged: list[BarReport]) -> int:
     return int(missed or any(report.verdict == "no result" for report in reports))
 
 
-# ---- as data ---------------------------------------------------------------------------------------------------------
+# ---- output as data --------------------------------------------------------------------------------------------------
 
 
 def as_json(header: dict, reports: list[CellReport], judged: list[BarReport]) -> dict:
@@ -101,7 +101,7 @@ def bar_as_json(judged: BarReport) -> dict:
     }
 
 
-# ---- as text ---------------------------------------------------------------------------------------------------------
+# ---- output as text --------------------------------------------------------------------------------------------------
 
 
 def as_text(reports: list[CellReport], judged: list[BarReport]) -> str:

@@ -21,7 +21,7 @@ class Program:
     """One program in one cell."""
 
     algorithm: Optional[str] = None
-    rounds: dict[int, dict] = field(default_factory=dict)  # round -> point of that algorithm
+    rounds: dict[int, dict] = field(default_factory=dict)  # round -> result of that algorithm
     errors: list[str] = field(default_factory=list)
 
     def time(self, metric: str) -> Optional[float]:
@@ -56,9 +56,9 @@ class CellBar:
 class CellReport:
     cell: Cell
     programs: dict[str, Program]
-    ratios: dict[str, Ratio]  # to the best peer, by metric; empty where Rondo or every peer has no result
+    ratios: dict[str, Ratio]  # ratios to the best peer, by metric; empty if Rondo or every peer has no result
     noise: Optional[tuple[float, float]]  # lowest and highest ratio of Rondo to itself
-    bars: list[CellBar]  # those of this cell alone
+    bars: list[CellBar]  # bars that apply to this single cell
     verdict: str  # "held", "MISSED", "no bar", "no result", or "peers alone"
 
 
@@ -102,7 +102,7 @@ def report_cell(cell: Cell, runs: list[dict], bars: list[Bar] = BARS) -> CellRep
     by_program: dict[str, list[dict]] = {}
     for run in runs:
         by_program.setdefault(run["program"], []).append(run)
-    # A run that failed and was later repeated with success is no error any more.
+    # A run that failed counts as no error if a later repetition succeeded.
     for name, of_program in by_program.items():
         succeeded = {run["round"] for run in of_program if "error" not in run}
         by_program[name] = [run for run in of_program if "error" not in run or run["round"] not in succeeded]
@@ -136,7 +136,7 @@ def report_all(runs: list[dict], bars: list[Bar] = BARS) -> list[CellReport]:
     return [report_cell(cell, of_cell, bars) for cell, of_cell in by_cell.items()]
 
 
-# ---- as data ---------------------------------------------------------------------------------------------------------
+# ---- output as data --------------------------------------------------------------------------------------------------
 
 
 def cell_as_json(report: CellReport) -> dict:
@@ -180,7 +180,7 @@ def ratios_as_json(ratios: dict[str, Ratio]) -> dict:
     }
 
 
-# ---- as text ---------------------------------------------------------------------------------------------------------
+# ---- output as text --------------------------------------------------------------------------------------------------
 
 
 def bytes_text(count: int) -> str:

@@ -22,8 +22,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "lab"))
 from grid import LIMITS, Cell, Condition, Program, memory_about, seconds_about, timeout_s  # noqa: E402
 from hosts import NETLAB, Lab, LabError  # noqa: E402
 
-# The fresh namespace lives exactly as long as the process: nothing to remove. Its default congestion control may not be set
-# to one that ordinary users may not choose, but routes may name one; both ends of a connection follow their route.
+# The new namespace exists exactly as long as the process, so nothing has to be removed. Its default congestion control
+# must be one that ordinary users may choose. Routes may name any, and both ends of a connection use that of their
+# route.
 CUBIC_NAMESPACE = """
 set -e
 ip link set lo up
@@ -33,10 +34,10 @@ done
 exec "$@"
 """
 NOBODY = "65534"
-LIMIT_TIMEOUT_S = 120  # of one of limits.c
+LIMIT_TIMEOUT_S = 120  # for one program of limits.c
 TUNE_TIMEOUT_S = 1200
-# MPICH now and then hangs in MPI_Finalize where ranks outnumber cores. A peer that has printed all its points and then neither
-# says anything nor ends for so long is ended, and its points count.
+# MPICH sometimes hangs in MPI_Finalize if there are more ranks than cores. A peer that has printed all its results, and
+# then neither prints anything nor ends for this long, is ended, and its results count.
 LINGER_S = 5
 TUNE_PORT = 29500  # the lab's addresses are its own
 
@@ -113,7 +114,7 @@ def run_program(program: Program, cell: Cell, condition: Condition, binaries: Pa
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {timeout_s(cell):.0f} s"}
     finally:
-        kill_group(child)  # also of a rank that outlived its launcher
+        kill_group(child)  # also ends a rank that outlived its launcher
     if child.returncode != 0 and not lingered:
         said = " | ".join(line.strip() for line in err.strip().splitlines()[-4:] if line.strip())
         return {"error": f"exit status {child.returncode}: {said}"}
@@ -176,7 +177,7 @@ class Results:
     def load(self, header: dict) -> None:
         text = self.path.read_text()
         lines = text.splitlines()
-        whole = lines if text.endswith("\n") else lines[:-1]  # an interrupted write leaves a piece of a line
+        whole = lines if text.endswith("\n") else lines[:-1]  # an interrupted write leaves an incomplete line
         try:
             self.header, *self.runs = map(json.loads, whole)
             for run in self.runs:
@@ -220,7 +221,7 @@ def plan(cells: list[Cell], programs: list[Program], rounds: int) -> list[Run]:
     """All runs in their order."""
     runs = []
     for number in range(rounds):
-        # Each round begins with another program, so that none always follows the same neighbour.
+        # Each round begins with another program, so that no program always follows the same one.
         turn = number % len(programs)
         for cell in cells:
             runs += [Run(number, cell, program) for program in programs[turn:] + programs[:turn] if program.measures(cell)]

@@ -16,9 +16,9 @@ class Run:
     """One finished run of a suite's command."""
 
     status: int
-    lines: list[str] = field(default_factory=list)  # stdout and stderr as they came
-    events: Path | None = None  # Bazel's build events, one JSON object a line
-    ended: bool = False  # it took too long and was ended
+    lines: list[str] = field(default_factory=list)  # stdout and stderr, in the order of arrival
+    events: Path | None = None  # Bazel's build events, one JSON object per line
+    ended: bool = False  # the run took too long and was ended
 
 
 @dataclass
@@ -26,23 +26,24 @@ class Counts:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    failures: list[str] = field(default_factory=list)  # names, for the end of the output
+    failures: list[str] = field(default_factory=list)  # names, for the summary at the end
     skips: list[str] = field(default_factory=list)  # reasons
 
 
 Counter = Callable[[Run], Counts]
 
-# How a test says that this machine lacks a declared capability: a line "SKIP: what: why".
+# The line with which a test reports that this machine lacks a declared capability: "SKIP: what: why".
 SKIP_LINE = re.compile(r"\bSKIP: (.+)")
-# A script with an end line may also say so at the start of a line.
+# A script with an end line may also report it at the start of a line.
 SKIPPED_LINE = re.compile(r"^(?:SKIPPED\s+|SKIP: )(.+)")
 END_LINE = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
-# What doctest calls skipped are parts of cases, which run in other processes; tools/dev/lint has doctest::skip on no others.
+# doctest counts parts of cases, which run in other processes, as skipped; tools/dev/lint allows doctest::skip only for
+# those.
 DOCTEST_END = re.compile(r"\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|")
 DOCTEST_CASE = re.compile(r"^TEST CASE:\s+(.*\S)")
-# How a script names a case that failed; what it says of it is indented behind that.
+# The line with which a script names a failed case; indented lines with details follow.
 FAILED_LINE = re.compile(r"^FAIL(?:ED)?\s+(.+)")
-# The end of the output may be all that somebody gets to see: so much of what was said of a failure is said again there.
+# Readers may see only the end of the output, so this many lines about each failure are repeated there.
 QUOTED_LINES = 12
 ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -121,7 +122,7 @@ def count_bazel(run: Run) -> Counts:
     for label, target in sorted(targets.items()):
         count_target(label, target, counts)
     if not targets:
-        if run.status == 4:  # Bazel: nothing to test; a filter may leave nothing
+        if run.status == 4:  # Bazel found nothing to test, because a filter may select nothing
             counts.skips.append("no test has the tags asked for")
             return counts
         return Counts(failed=1, failures=[f"Bazel tested nothing, exit status {run.status}"])
@@ -167,7 +168,7 @@ def count_target(label: str, target: BazelTarget, counts: Counts) -> None:
     counts.passed += max(0, passed - len(skips)) if target.status in ("PASSED", "FLAKY") or ends else 0
     if target.status == "PASSED" and failed == 0:
         return
-    # A crash, a sanitizer's report or a deadline leaves no count of failed cases, but it is a failure.
+    # A crash, a sanitizer's report or a deadline leaves no count of failed cases, but is still a failure.
     counts.failed += max(1, failed)
     cases = []
     case = ""
@@ -179,6 +180,6 @@ def count_target(label: str, target: BazelTarget, counts: Counts) -> None:
     how = target.status.lower().replace("_", " ")
     if target.status == "NO_STATUS":
         how = "did not build or did not run"
-    if not cases:  # then its last words
+    if not cases:  # then the last lines of the output
         cases = [line for line in text.splitlines() if line.strip()][-QUOTED_LINES:]
     counts.failures.append(f"{label} {how}" + "".join(f"\n      {line}" for line in cases))

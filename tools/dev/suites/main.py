@@ -14,9 +14,9 @@ import room
 from runner import REPOSITORY, Runner, clock_text
 from table import SUITES, Tier, bazel
 
-# How each run is asked for.
+# How users ask for each run.
 RUN_OF = {Tier.QUICK: "--quick", Tier.USUAL: "usual", Tier.FULL: "--full"}
-BUILD = "build"  # the suite after which every release target is there
+BUILD = "build"  # after this suite every release target is built
 
 
 def parse(arguments):

@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 GIB = 1 << 30
-NEEDED_BYTES = 6 * GIB  # of a build from nothing, sanitizers among it
-LEAST_BYTES = 1 * GIB  # below that nothing that was not built before passes
+NEEDED_BYTES = 6 * GIB  # for a build from scratch, sanitizers included
+LEAST_BYTES = 1 * GIB  # with less, new builds fail
 
 
 def where(repository: Path) -> list[Path]:

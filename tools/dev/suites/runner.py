@@ -20,9 +20,9 @@ from counting import Counts, Run
 from table import Lane, Suite
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-ENDED_AT_BUDGETS = 3.0  # a suite that takes this many times its budget is ended, and has failed
+ENDED_AT_BUDGETS = 3.0  # a suite that takes this many times its budget is ended and has failed
 PREPARATION_LIMIT_S = 3600.0
-GRACE_S = 10.0  # between asking a suite to end and killing it
+GRACE_S = 10.0  # time between asking a suite to end and killing it
 
 
 def clock_text(seconds: float) -> str:
@@ -33,7 +33,7 @@ def clock_text(seconds: float) -> str:
 class Result:
     suite: Suite
     counts: Counts = field(default_factory=Counts)
-    prepared_s: float = 0.0  # outside the budget
+    prepared_s: float = 0.0  # does not count towards the budget
     seconds: float = 0.0
     unlimited: bool = False
 
@@ -90,7 +90,7 @@ class Runner:
         self.children: set[subprocess.Popen] = set()
         self.children_lock = threading.Lock()
         self.queues_lock = threading.Lock()
-        # Two suites of a lane may be prepared at the same time, but Debian's package manager serves only one of them.
+        # Two suites of a lane may be prepared at the same time, but Debian's package manager serves only one at a time.
         self.preparation_locks = {lane: threading.Lock() for lane in Lane}
         self.is_ending = False
 
@@ -168,7 +168,7 @@ class Runner:
             seconds = time.monotonic() - begin
             counts = suite.count(replace(run, events=events))
         if run.ended:
-            # The tests that were not over have neither passed nor failed: the suite has.
+            # Tests that had not finished have neither passed nor failed, but the suite has failed.
             why = f"ended after {clock_text(seconds)}, {ENDED_AT_BUDGETS:g} times its budget; {counts.passed} of its tests had passed"
             self.output.line(f"!! {suite.name} is {why}")
             counts = Counts(passed=counts.passed, failed=1, skipped=counts.skipped, failures=[why], skips=counts.skips)
@@ -186,7 +186,7 @@ class Runner:
         reader.start()
         try:
             run.status = child.wait(limit_s)
-            signal_group(child, signal.SIGKILL)  # whatever the command left behind
+            signal_group(child, signal.SIGKILL)  # ends everything that the command has left
         except subprocess.TimeoutExpired:
             signal_group(child, signal.SIGTERM)
             kill_group_after_grace(child)
@@ -209,7 +209,7 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # a process group of its own, so that all of it can be ended
+                start_new_session=True,  # a separate process group, so that the whole group can be ended
             )
             self.children.add(child)
             return child
@@ -244,4 +244,4 @@ def signal_group(child: subprocess.Popen, sent: signal.Signals) -> None:
     try:
         os.killpg(child.pid, sent)
     except ProcessLookupError:
-        pass  # no process of the group is left
+        pass  # the group has no processes left

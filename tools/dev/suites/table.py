@@ -25,9 +25,12 @@ class Tier(enum.IntEnum):
 class Lane(enum.Enum):
     """Which suites may run at the same time."""
 
-    FIRST = "first"  # alone, before all others
-    BUILDING = "building"  # one at a time, beside one of RUNNING: suites that use every core; Bazel serves one command at a time
-    RUNNING = "running"  # one at a time, and two when no suite of BUILDING is left: suites that run built programs and mostly wait
+    FIRST = "first"  # alone, before all other suites
+    # One at a time, and at the same time as one suite of RUNNING. For suites that use every core; Bazel serves one
+    # command at a time.
+    BUILDING = "building"
+    # One at a time, or two if no suite of BUILDING is left. For suites that run built programs and mostly wait.
+    RUNNING = "running"
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,13 @@ class Suite:
     what: str
     budget_min: float
     command: list[str]  # run in the repository's root; "{events}" becomes the name of a file for Bazel's events
-    count: Counter  # how passed, failed and skipped are read off a run
+    count: Counter  # reads the numbers of passed, failed and skipped tests from the output of a run
     tier: Tier = Tier.USUAL
     lane: Lane = Lane.RUNNING
-    release: tuple[str, ...] = ()  # targets of the release build that the command runs; the suite "build" has built them all
+    release: tuple[str, ...] = ()  # targets of the release build that the command runs; the suite "build" builds them all
     prepare: tuple[list[str], ...] = ()  # run before the command, outside its budget
-    # A capability that this machine declares missing, in words: the suite is then one skip. None: run.
+    # A capability that this machine declares missing, as text: the whole suite then counts as one skip. None: the suite
+    # runs.
     missing: Callable[[], Optional[str]] = lambda: None
 
 
@@ -67,7 +71,7 @@ def no_chroot() -> Optional[str]:
 
 
 RONDO = ("//tools:rondo",)
-# What tests of librondo unpack, and programs that start their ranks.
+# Targets that the tests of librondo unpack, and programs that start their ranks.
 EMBEDDED = (*RONDO, "//embed:dist", "//tests/cuda/fake_driver/...")
 
 SUITES = [
@@ -81,11 +85,11 @@ SUITES = [
     Suite("fuzz", "every parser that bytes from outside reach, fuzzed by clang's libFuzzer under the sanitizers", 6, ["tests/fuzz/run"],
           count_end_line, lane=Lane.BUILDING, prepare=(bazel("build", "asan", "//tests/fuzz:fuzzers"),)),
     bazel_tests("tsan", "unit tests with threads under ThreadSanitizer", 9, "tsan", "-full", "-no-tsan", "-full-tsan"),
-    # Debian's torch belongs to Debian's Python, whatever else is called python3 here.
+    # Debian's torch needs Debian's Python, whatever else is called python3 here.
     Suite("torch", "the torch.distributed backend on Debian's PyTorch: values, futures, groups, deaths, DDP beside Gloo, every launcher", 8,
           ["/usr/bin/python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed/torch"], count_unittest,
           release=EMBEDDED, prepare=(["tools/dev/packages/install", "torch"],)),
-    # Beside the ordinary ones where --torch=2 asks for it: it is large, and not Debian's.
+    # Runs in addition to the suite above if --torch=2 asks for it: it is large, and not part of Debian.
     Suite("torch-2", "the same on PyPI's torch 2, and what that has beyond: coalesced collectives, split groups, FSDP", 10,
           ["sh", "-c", 'python=$(tools/dev/packages/torch_2) && '
            '"$python" -m unittest discover --verbose --start-directory tests/embed/torch'], count_unittest, tier=Tier.FULL, release=EMBEDDED),
@@ -101,11 +105,11 @@ SUITES = [
           release=(*RONDO, "//examples/...")),
     Suite("embed", "librondo and its tarball as other projects use them: from C and C++, by make and CMake; the ABI as it was", 1,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed"], count_unittest, release=EMBEDDED),
-    # Debian's NumPy belongs to Debian's Python, too.
+    # Debian's NumPy needs Debian's Python, too.
     Suite("python", "the Python package, installed by pip: values, layouts, DLPack, wrong calls, deaths, Ctrl-C, a Keras-style loop", 3,
           ["/usr/bin/python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed/python"], count_unittest,
           release=EMBEDDED, prepare=(["tools/dev/packages/install", "python"],)),
-    # Fakes of these libraries are in the suite above.
+    # The suite above uses fakes of these libraries.
     Suite("frameworks", "the Python package on arrays of PyPI's TensorFlow and JAX", 3,
           ["sh", "-c", 'python=$(tools/dev/packages/frameworks) && "$python" -m unittest discover --verbose '
            '--start-directory tests/embed/python --pattern test_frameworks.py'], count_unittest, tier=Tier.FULL, release=EMBEDDED),
@@ -126,7 +130,7 @@ SUITES = [
     Suite("soak", "random collectives for long, ranks killed and replaced: all values right, nothing grows", 3,
           ["tests/faults/processes/soak", "bazel-bin/tools/rondo", "--seconds", "90"], count_end_line,
           release=(*RONDO, "//tests/faults/processes/...")),
-    # A failed allocation is mostly waited for, so four parts of the sweep wait side by side.
+    # A failed allocation mostly causes waiting, so four parts of the sweep run at the same time.
     Suite("memory", "allocations of a job that fail, one in every 61: right results or typed errors, nothing left behind", 1,
           ["sh", "-c", "seq 1 61 184 | xargs -P 4 -I {} bazel-bin/tests/faults/processes/out_of_memory --every 244 --from {}"], count_step,
           release=("//tests/faults/processes:out_of_memory",)),
@@ -138,7 +142,7 @@ SUITES = [
     Suite("scripts", "the scripts in tools/", 2,
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest, tier=Tier.QUICK,
           release=(*RONDO, "//tools/dev/lab/...")),
-    # It takes every core.
+    # The suite uses every core.
     Suite("lint", "format, headers alone, house rules", 6, ["tools/dev/lint"], count_step, tier=Tier.QUICK, lane=Lane.BUILDING),
     bazel_tests("asan-full", "what the suite asan leaves out", 10, "asan", "full-asan", tier=Tier.FULL),
     bazel_tests("tsan-full", "what the suite tsan leaves out", 10, "tsan", "full-tsan", tier=Tier.FULL),
@@ -162,7 +166,7 @@ SUITES = [
     Suite("rebuild-long", "a hundred ranks killed over each transport", 10,
           ["tests/rebuild/run", "bazel-bin/tools/rondo", "--times", "100"], count_end_line, tier=Tier.FULL,
           release=(*RONDO, "//tests/rebuild/...")),
-    # In eight parts, as above in four.
+    # In eight parts; the shorter suite above uses four.
     Suite("memory-long", "every allocation of a job fails once", 30,
           ["sh", "-c", "seq 8 | xargs -P 8 -I {} bazel-bin/tests/faults/processes/out_of_memory --every 8 --from {}"], count_step,
           tier=Tier.FULL, release=("//tests/faults/processes:out_of_memory",)),

@@ -20,7 +20,7 @@ START, END = sys.argv[1:3]
 def rank_of(rank, place, is_gone):
     rondo.init(f"file://{place}", rank, WORLD, timeout_s=100, interface="lo")
     if END == "raise" and rank != 0:
-        # Already the first of these may be told of it.
+        # Even the first of these calls may report it.
         with raises(rondo.Aborted, "rank 0", "LookupError: no such file of data"):
             rondo.barrier()
             is_gone.wait()

@@ -124,7 +124,7 @@ for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, 
     expect(rondo.allreduce_(tensor.T, op=rondo.Sum).data_ptr() == tensor.data_ptr() and torch.equal(tensor, right), f"in place, {dtype}")
     rows = rondo.allgather(torch.full((1, 2), RANK).to(dtype))
     expect(rows.dtype == dtype and rows.tolist() == [[rank, rank] for rank in range(SIZE)], f"rows of {dtype}: {rows}")
-if not torch.__version__.startswith("1."):  # which does not export bool
+if not torch.__version__.startswith("1."):  # torch 1 does not export bool
     got = rondo.allreduce(torch.tensor([RANK == 0, True, False]), op=rondo.Max)
     expect(got.dtype == torch.bool and got.tolist() == [True, True, False], f"bool: {got}")
 try:
@@ -159,7 +159,7 @@ try:
 except TypeError as error:
     expect("ml_dtypes" in str(error), str(error))
 
-# Views whose sign or conjugation torch keeps aside: an ordinary expression makes them.
+# Ordinary expressions make views whose sign or conjugation torch stores separately from the data.
 base = torch.tensor([1 + 2j, 3 - 1j, 0 + 4j, 5 + 0j] * SIZE) * (RANK + 1)
 own = torch.tensor([-2.0, 1.0, -4.0, 0.0] * SIZE)
 views = {"conj().imag": lambda: base.conj().imag, "_neg_view": lambda: torch._neg_view(own.neg() * (RANK + 1))}
@@ -186,7 +186,7 @@ expect(conjugated.is_conj() and torch.equal(rondo.broadcast(conjugated, SIZE - 1
 expect(torch.equal(rondo.allgather(conjugated)[:2], torch.tensor([1 - 2j, 3 + 1j])), "allgather of a conjugated view")
 rondo.broadcast_(conjugated, SIZE - 1)
 expect(torch.equal(conjugated, torch.tensor([1 - 2j, 3 + 1j]) * SIZE), "a conjugated view in place")
-if hasattr(torch, "_efficientzerotensor"):  # zeros that have no memory, as forward-mode gradients are
+if hasattr(torch, "_efficientzerotensor"):  # zeros without memory, like the gradients of forward mode
     expect(torch.equal(rondo.allreduce(torch._efficientzerotensor(3), op=rondo.Sum), torch.zeros(3)), "zeros that have no memory")
 with raises(TypeError, "complex64"):
     rondo.allreduce(torch.ones(2, dtype=torch.complex64))

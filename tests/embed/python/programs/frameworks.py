@@ -25,7 +25,7 @@ class Exporting:
 
     def __dlpack__(self):
         if self.dtype.name == "string":
-            os.abort()  # as TensorFlow's do
+            os.abort()  # as TensorFlow does
         return self.array.__dlpack__()
 
     def __dlpack_device__(self):
@@ -64,7 +64,7 @@ def elsewhere():
     Tensor = type("Tensor", (Exporting,), {"__module__": "elsewhere.tensors"})
     module("elsewhere")
     module("elsewhere.utils.dlpack", from_dlpack=lambda exported: Tensor(np.from_dlpack(exported)))
-    return type("Parameter", (Tensor,), {"__module__": "__main__"})  # of a user's own class
+    return type("Parameter", (Tensor,), {"__module__": "__main__"})  # a user's own class
 
 
 def tensorflow():
@@ -142,7 +142,7 @@ for what, call in (
         call()
     expect(np.all(np.asarray(own) == RANK), f"{what} has left it as it was")
 
-# TensorFlow ends the process if such tensors are exported.
+# TensorFlow ends the process if a tensor of these types is exported.
 strange = []
 if name == "fake_tensorflow":
     strange = [(make(["a"]), "string")]
@@ -157,7 +157,7 @@ for tensor, dtype in strange:
         with raises(TypeError, dtype, "allgather_object"):
             call(tensor)
 
-# Something that Rondo does not take, on the last rank alone, which goes on to its end.
+# Only the last rank passes an object that Rondo does not accept, and then exits normally.
 wrong = "no array"
 if name == "tensorflow":
     import tensorflow as tf
@@ -169,5 +169,5 @@ if RANK == SIZE - 1:
         rondo.allreduce(wrong)
 else:
     with raises(rondo.Mismatch, f"rank {SIZE - 1} refused its call and closed (allreduce: TypeError: Rondo takes", type(wrong).__name__):
-        rondo.allreduce(np.ones(1), op=rondo.Sum)  # which may fail for the same reason
+        rondo.allreduce(np.ones(1), op=rondo.Sum)  # may already fail for the same reason
         rondo.allreduce(make(np.ones(3, np.float32)))

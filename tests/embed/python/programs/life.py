@@ -26,14 +26,14 @@ def before_and_after():
         with raises(rondo.NotInitialized, "rondo.init()"):
             call()
     expect(not rondo.is_initialized(), "not yet")
-    rondo.shutdown()  # nothing
+    rondo.shutdown()  # has no effect
     for time_ in range(3):
-        # At one place: each time is another generation of it.
+        # With the same URL: each init() uses a new generation.
         rondo.init(os.environ["RONDO_RENDEZVOUS"], rank=RANK, world_size=SIZE, interface="lo", timeout_s=30,
                    transport="tcp" if time_ else "auto")  # fmt: skip
-        rondo.init()  # as Horovod: a second time is nothing ...
+        rondo.init()  # as in Horovod: a second call has no effect ...
         with raises(rondo.NotInitialized, "already"):
-            rondo.init("file:///elsewhere")  # ... unless it wants something else
+            rondo.init("file:///elsewhere")  # ... unless it asks for something else
         expect(rondo.is_initialized() and (rondo.rank(), rondo.size()) == (RANK, SIZE), "who is who")
         expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "a sum")
         for peer in range(SIZE):
@@ -41,7 +41,7 @@ def before_and_after():
             expect((path in rondo.describe()) == (peer != RANK), f"'{path}' in {rondo.describe()}")
         rondo.shutdown()
         expect(not rondo.is_initialized(), "not any more")
-    # Who says which it is is believed; by default it goes on from there.
+    # A given generation is used; the default then continues from it.
     for generation in (7, None):
         rondo.init(os.environ["RONDO_RENDEZVOUS"], rank=RANK, world_size=SIZE, interface="lo", timeout_s=30, generation=generation)
         expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, f"a sum after generation {generation}")
@@ -123,7 +123,7 @@ def wrong_calls():
             call()
     with raises(rondo.InvalidArgument):
         rondo.allreduce(np.ones(3, bool), op=rondo.Sum)
-    # None of them has been started, or has broken anything.
+    # None of these calls has started an operation, or has broken anything.
     expect(rondo.allreduce(ones, op=rondo.Sum)[2] == SIZE, "a sum after all that")
     try:
         rondo.broadcast(ones, SIZE)
@@ -145,7 +145,7 @@ def disagreeing():
     name = "a sum"
     try:
         expect(rondo.allreduce(np.ones(1), name, op=rondo.Sum)[0] == SIZE, "these break nothing")
-        name = "gradient"  # of which a rank may hear in the sum
+        name = "gradient"  # a rank may get the mismatch in the sum already
         rondo.allreduce(np.ones(1 + RANK % 2), name)
     except rondo.Mismatch as error:
         expect(str(error).startswith(f"{name}: ") and "x 1 " in str(error) and "x 2 " in str(error), str(error))
@@ -153,7 +153,7 @@ def disagreeing():
     else:
         raise SystemExit("not so: a mismatch is raised")
     with raises(rondo.RondoError, "x 1 "):
-        rondo.barrier()  # the first cause, again
+        rondo.barrier()  # returns the first cause again
     rondo.shutdown()
 
 
@@ -186,9 +186,9 @@ def refused_by_one():
         else:
             words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo takes NumPy arrays and what exports DLPack, not list)"
             with raises(rondo.Mismatch, words):
-                rondo.barrier()  # which may fail for the same reason
+                rondo.barrier()  # may already fail for the same reason
                 call(right)
-                rondo.barrier()  # a root that only sends is through before it knows
+                rondo.barrier()  # a root that only sends may return before it gets the error
             rondo.shutdown()
     rondo.init(generation=len(calls))
     with raises(TypeError, "not list"):
@@ -308,7 +308,7 @@ def an_exception_ends_a_rank():
         rondo.barrier()
         raise LookupError("no such file of data")
     with raises(rondo.Aborted, "rank 1", "LookupError: no such file of data"):
-        rondo.barrier()  # in which it may be told already
+        rondo.barrier()  # this call may report it already
         rondo.allreduce(np.ones(3))
 
 
@@ -325,7 +325,7 @@ def a_child_is_forked():
     rondo.init()
     rondo.barrier()
     if RANK == 1:
-        time.sleep(0.3)  # so that the other's is under way when it forks
+        time.sleep(0.3)  # so that the other rank's operation is pending when it forks
     handle = rondo.allreduce_async(np.ones(1000), op=rondo.Sum)
     child = os.fork()
     if child == 0:
@@ -334,7 +334,7 @@ def a_child_is_forked():
             rondo.barrier()
         with raises(rondo.NotInitialized, "forked"):
             rondo.poll(handle)
-        sys.exit(7)  # with all that Python does at its end
+        sys.exit(7)  # runs everything that Python does at its end
     expect(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "the child has ended as it wanted")
     expect((rondo.synchronize(handle) == SIZE).all(), "what was under way at the fork is right")
     expect(rondo.allreduce(np.ones(1), op=rondo.Sum)[0] == SIZE, "the parent is a rank as before")

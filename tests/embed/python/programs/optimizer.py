@@ -58,7 +58,7 @@ for averages in (False, True):
     check(inner.calls[0][0], 1 / 3 if averages else 1, 0, 1, 2)
     check(inner.calls[1][0], 1 / 3 if averages else 1, 3, 4, 5)
 
-# An average of passes is right if it fits its type, though their sum does not, and where it is as small as can be.
+# An average over passes is correct if it fits its type, even if the sum does not fit, and also for the smallest values.
 floats = [(np.dtype(np.float16), (40000, 2.0**-24)), (np.dtype(np.float32), (3e38, 2.0**-149)), (np.dtype(np.float64), (1.7e308, 2.0**-1074))]
 try:
     import ml_dtypes
@@ -72,7 +72,7 @@ for dtype, values in floats:
         outer = rondo.DistributedOptimizer(calls.append, backward_passes_per_step=passes, average_aggregated_gradients=True)
         for _ in range(passes):
             outer([(np.full(2, value, dtype), "v") for value in values])
-        averages = rondo.grouped_allreduce([np.full(2, value, dtype) for value in values])  # of the ranks; they round
+        averages = rondo.grouped_allreduce([np.full(2, value, dtype) for value in values])  # rounded in the same way
         for (got, _), one, value in zip(calls[0], averages, values):
             expect(got.dtype == dtype and np.isfinite(got).all() and (got == one).all(), f"an average of {passes} passes of {dtype} {value}: {got}")
             expect(SIZE > 1 or (got == dtype.type(value)).all(), f"{got}, not {value}")

@@ -74,7 +74,7 @@ for dtype, shape in itertools.product([*INTEGERS, *FLOATS, np.bool_], SHAPES):
             expect(rondo.allreduce_(array, op=op) is array, "in place gives the array")
             same(array, wanted(op, shape, dtype), f"{what} in place", rounding(op, dtype))
 
-# Fused: all of them at once, of one type after the other.
+# Fused: all arrays at once, in order of their types.
 for op in (rondo.Sum, rondo.Average):
     arrays = [array for dtype in [*INTEGERS, *FLOATS] for shape in SHAPES for _, array in layouts(values(RANK, shape, dtype))]
     should_be = [wanted(op, array.shape, array.dtype.type) for array in arrays]
@@ -87,7 +87,7 @@ for op in (rondo.Sum, rondo.Average):
         same(array, right, f"fused {op.name} of {array.dtype} {array.shape} in place", rounding(op, array.dtype.type))
 expect(rondo.grouped_allreduce([]) == [], "nothing is nothing")
 
-# Factors, each rank its own before; and what travels as float16.
+# Factors before the sum, different on each rank; and values that are sent as float16.
 for dtype, op in itertools.product(FLOATS, rondo.ReduceOp):
     array = values(RANK, (6, 5), dtype)
     scaled = np.stack([values(rank, (6, 5), dtype).astype(np.float64) * (rank + 1) / 2 for rank in range(SIZE)])
@@ -103,7 +103,7 @@ for dtype, op in itertools.product(FLOATS, rondo.ReduceOp):
 third = rondo.allreduce(np.full(3, 1 / 3), op=rondo.Max, compression=rondo.Compression.fp16)
 expect(third[0] == np.float64(np.float16(1 / 3)), "it did travel as float16")
 
-# An average that fits its type is right, though the sum does not.
+# An average that fits its type is correct, even if the sum does not fit.
 for dtype, extreme in ((np.float16, 65504), (np.int8, -128), (np.uint8, 255), (np.int32, 2**31 - 1), (np.uint32, 2**32 - 1),
                        (np.int64, -(2**63)), (np.uint64, 2**64 - 1)):  # fmt: skip
     array = np.full(3 * SIZE, extreme, dtype)
@@ -114,7 +114,7 @@ expect(np.all(got == 40000), f"an average of float32 that travels as float16: {g
 got = rondo.allreduce(np.full(3, 400000, np.float32), prescale_factor=0.125, postscale_factor=8, compression=rondo.Compression.fp16)
 expect(np.allclose(got, 400000, rtol=1e-3), f"factors make room in float16, and count in float32: {got}")
 
-# Handles: many at once, waited for in any order.
+# Handles: many operations at once, waited for in any order.
 handles = [rondo.allreduce_async(np.full(10, RANK + n), op=rondo.Sum) for n in range(200)]
 for n in reversed(range(200)):
     same(rondo.synchronize(handles[n]), np.full(10, sum(range(SIZE)) + SIZE * n), f"handle {n}")
@@ -125,7 +125,7 @@ while not rondo.poll(handle):
     pass
 expect(rondo.synchronize(handle) is array and np.all(array == SIZE), "in place, not packed, by a handle")
 
-# What is moved may be of any type.
+# Operations that only move data accept any type.
 for dtype in [*INTEGERS, *FLOATS, np.bool_, np.int16, np.complex64, np.dtype("S5"), np.dtype([("a", np.int16), ("b", np.float64)])]:
     for shape in ((), (4,), (0,), (3, 5), (2, 0), (50_000, 3)):
         def mine(rank, rows=None):
@@ -145,7 +145,7 @@ for dtype in [*INTEGERS, *FLOATS, np.bool_, np.int16, np.complex64, np.dtype("S5
         gathered = rondo.allgather(mine(RANK, shape[0] + 2 * RANK)[::-1][::-1], name=what)
         right = np.concatenate([mine(rank, shape[0] + 2 * rank) for rank in range(SIZE)])
         expect(gathered.dtype == dtype and np.array_equal(gathered, right), f"allgather of {what}")
-        # From rank i to rank j go (i + 2 j) % 4 rows.
+        # Rank i sends (i + 2 j) % 4 rows to rank j.
         splits = [(RANK + 2 * to) % 4 for to in range(SIZE)]
         rows, received = rondo.alltoall(mine(RANK, sum(splits)), splits, name=what)
         parts = []
@@ -159,7 +159,7 @@ for dtype in [*INTEGERS, *FLOATS, np.bool_, np.int16, np.complex64, np.dtype("S5
         expect(equal.dtype == dtype and np.array_equal(equal, right), f"alltoall of {what} in equal parts")
         checked += 5
 
-# 7 rows are not divided by 2 or 3.
+# 7 rows cannot be divided by 2 or 3.
 for dtype, op in itertools.product([*INTEGERS, *FLOATS], rondo.ReduceOp):
     for shape in ((7, 3), (1,), (0, 2), (6,)):
         first = sum(shape[0] // SIZE + (rank < shape[0] % SIZE) for rank in range(RANK))

@@ -19,7 +19,7 @@ START, END = sys.argv[1:3]
 def rank_of(rank, place, is_gone):
     dist.init_process_group("rondo", init_method=f"file://{place}", rank=rank, world_size=WORLD)
     tensor = torch.ones(4)
-    # The first messages, too: a lane is made by both ranks, and later the others will not be there.
+    # First messages as well: both ranks must make a lane, and later the other ranks will not be there.
     if rank == 0:
         for other in range(1, WORLD):
             dist.send(tensor, other)

@@ -29,7 +29,7 @@ made = torch.Generator().manual_seed(dist.get_rank())
 for step in range(20):
     inputs = torch.randn(16, 64, generator=made).to(device)
     loss = model(inputs).pow(2).mean()
-    if step % 2 == 0:  # gradients are gathered over two steps
+    if step % 2 == 0:  # gradients are accumulated over two steps
         with model.no_sync():
             model(inputs).pow(2).mean().backward()
     model(inputs).pow(2).mean().backward()

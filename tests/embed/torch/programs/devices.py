@@ -35,7 +35,7 @@ class Device:
 
     def __init__(self, name):
         self.fake = None
-        self.captures = False  # of the fake one
+        self.captures = False  # whether the fake device is capturing
         self.torch = torch.device("cuda:0" if name == "fake" else name)
         if name == "fake":
             import fake_cuda

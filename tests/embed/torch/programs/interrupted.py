@@ -18,7 +18,7 @@ import torch.distributed as dist
 from checks import RANK, WORLD, expect
 
 LONG = datetime.timedelta(seconds=100)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for commands in the background
 
 
 def interrupted(what, call):
@@ -64,7 +64,7 @@ def operations():
     dist.barrier()
     expect((reduced == 3).all() and (summed == 3).all(), "sums whose wait was interrupted are right")
     if RANK == 0:
-        while not (message == 5).all():  # it comes, though nothing waits for it any more
+        while not (message == 5).all():  # the message arrives, though no call waits for it any more
             time.sleep(0.001)
         interrupted("a sum of sparse tensors", lambda: dist.all_reduce(sparse))
         store.set("sparse", "interrupted")

@@ -25,7 +25,7 @@ def works():
     expect(rondo_torch.version() == "0.1.0", "its version")
     expect(torch.equal(future.wait(), torch.full((1000,), float(WORLD * (WORLD - 1)))), "a future's continuation")
 
-    # A continuation may use the group itself, as powerSGD's does, whichever thread it runs on.
+    # A continuation may use the group itself, as powerSGD's does, on any thread.
     def again(done):
         value = done.value()[0]
         dist.all_reduce(value)
@@ -34,7 +34,7 @@ def works():
     tensor = torch.ones(3)
     nested = dist.all_reduce(tensor, async_op=True).get_future().then(again)
     expect(nested.wait()[0] == WORLD * WORLD, "a collective in a continuation")
-    # So do many at once, which end while the first of them is being continued.
+    # Many continuations at once may do so too, if their operations end while the first continuation runs.
     for _ in range(20):
         if RANK == 1 % WORLD:
             time.sleep(0.02)
@@ -45,7 +45,7 @@ def works():
         for future in futures:
             future.wait()
         expect(all((s == WORLD).all() for s in sums), "collectives in many continuations")
-    # Nobody waits, and it ends.
+    # The operation ends even if no call waits for it.
     tensor = torch.ones(3)
     alone = dist.all_reduce(tensor, async_op=True).get_future()
     while not alone.done():
@@ -86,7 +86,7 @@ def forked():
     """A child that ends as Python does says nothing in its parent's name."""
     tensor = torch.ones(1000)
     dist.all_reduce(tensor)
-    if RANK != 0:  # whose store of torch's does not survive it
+    if RANK != 0:  # rank 0's torch store does not survive a fork
         child = os.fork()
         if child == 0:
             sys.exit(0)
@@ -121,7 +121,7 @@ def groups():
     if RANK == 0:
         said = raised(lambda: default.monitored_barrier(datetime.timedelta(milliseconds=200)))
         expect("Rank 1 failed to pass monitoredBarrier in 200 ms" in said, said)
-    dist.barrier()  # until here no rank leaves
+    dist.barrier()  # no rank leaves before this barrier
 
 
 def who_is_late_is_named():
@@ -134,7 +134,7 @@ def who_is_late_is_named():
         if RANK == 0 != late:
             others = f"Rank {late} failed to pass monitoredBarrier in 1500 ms"
         if RANK == late:
-            # The others come to a barrier of their own when they have given up; nobody waits for a time to pass.
+            # The other ranks reach a separate barrier after they have given up; no rank waits for a fixed time.
             while not all(os.path.exists(mark(late, rank)) for rank in range(WORLD) if rank != late):
                 time.sleep(0.01)
         said = raised(lambda: group.monitored_barrier(short))
@@ -205,8 +205,8 @@ def wrong_calls():
     ):
         said = raised(call)
         expect(words in said, f"'{words}' in '{said}'")
-    dist.barrier()  # none of them has been started, or has broken anything
-    # Ranks that disagree are told what each of them wants.
+    dist.barrier()  # none of these calls has started an operation, or has broken anything
+    # Ranks that disagree get an error that says what each of them called.
     said = raised(lambda: dist.all_reduce(torch.zeros(1 + RANK % 2)))
     expect("mismatch" in said and "x 1 " in said and "x 2 " in said, said)
 
@@ -249,7 +249,7 @@ def torn_apart_and_made_again():
         dist.destroy_process_group()
     for time_ in range(3):
         if RANK == 1 and time_ > 0:
-            time.sleep(0.3)  # rank 0 finds what rank 1 left last time, and answers it
+            time.sleep(0.3)  # rank 0 finds and answers what rank 1 left from the previous time
         settings = rondo_torch.Settings()
         again = rondo_torch.RondoBackend(store, RANK, WORLD, datetime.timedelta(seconds=60), settings)
         tensor = torch.ones(1)
@@ -316,7 +316,7 @@ def parts_of_complex_numbers():
             goes(dist.send, made(0), 1)
         elif RANK == 1 and goes(dist.recv, tensor, 0):
             right("a message", tensor, made(0))
-    # Groups of other backends get what torch gives them, which is no view.
+    # Groups of other backends get the tensors from torch that are no views.
     dist.all_reduce(torch._neg_view(torch.ones(3)), group=dist.new_group(backend="gloo"))
     gathered = [torch.ones(3) for _ in range(WORLD)]
     dist.all_gather(gathered, torch._efficientzerotensor((3,)))
@@ -331,7 +331,7 @@ def a_rank_leaves_early():
     """A rank that destroys its group does not wait for others, and they get what it has sent."""
     store = dist.distributed_c10d._get_default_store()
     tensor = torch.full((3,), 1.0)
-    # The first message, too: a lane is made by both ranks, and rank 1 will not be there.
+    # A first message as well: both ranks must make a lane, and later rank 1 will not be there.
     if RANK == 0:
         dist.send(tensor, 1)
     elif RANK == 1:

@@ -29,14 +29,14 @@ def expect_all(tensor, value, what):
 
 def streams():
     source, result, tensor, other = full(100_000, RANK + 1), full(100_000, 0), full(100_000, 0), full(100_000, -1)
-    dist.all_reduce(full(1, 0))  # the first one loads and pins, for which the driver may wait
+    dist.all_reduce(full(1, 0))  # the first operation loads kernels and pins memory, for which the driver may wait
     with device.stream():
         device.synchronize()
         with device.busy():
-            tensor.copy_(source)  # before the operation
+            tensor.copy_(source)  # runs before the operation
             work = dist.all_reduce(tensor, async_op=True)
             work.wait()
-            result.copy_(tensor)  # after it
+            result.copy_(tensor)  # runs after the operation
             tensor.copy_(other)
             time.sleep(0.3)
             expect(not work.is_completed(), "nothing has begun, and the caller came to here")
@@ -45,7 +45,7 @@ def streams():
         expect_all(tensor, -1, "what it did at last")
         expect(work.is_completed(), "the work is over")
 
-    # Nobody waits who has not said so.
+    # A stream waits for an operation only after wait().
     tensor.copy_(source)
     device.synchronize()
     if RANK == 0:
@@ -60,7 +60,7 @@ def streams():
     work.wait()
     expect_all(tensor, SUM, "a sum that ranks came to at different times")
 
-    # wait() with a time waits in the host.
+    # wait() with a timeout blocks the host.
     if RANK == 0:
         work = dist.all_reduce(tensor, async_op=True)
         said = raised(lambda: work.wait(datetime.timedelta(milliseconds=100)))
@@ -90,7 +90,7 @@ def futures():
         work.wait()
         expect_all(work.result()[0], WORLD, "one of many")
     host = torch.ones(10)
-    dist.all_reduce(host)  # of the same group
+    dist.all_reduce(host)  # in the same group
     expect_all(host, WORLD, "a sum in the host's memory")
     dist.barrier()
 
@@ -107,12 +107,13 @@ def memory():
     device.fake.hold(side)
     work = dist.all_reduce(wide[:, 1], async_op=True)
     thieves = []
-    # Piece by piece; then the operation is over, and what it was packed into has not been copied back.
+    # Does the side stream's work piece by piece. When the operation has ended, its packed result has not been copied
+    # back yet.
     with device.stream():
         while device.fake.pending(side) > 0:
             device.fake.step(side)
             time.sleep(0.05)
-            thieves.append(torch.empty(5000, device=device.torch))  # as large as that
+            thieves.append(torch.empty(5000, device=device.torch))  # has the same size
             thieves[-1].copy_(poison)
             device.synchronize()
     device.fake.release(side)
@@ -150,7 +151,7 @@ def many_groups():
     new_stream = rondo_torch._new_stream
     rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
     for _ in range(5):
-        torch.cuda.Stream(device.torch)  # somebody else's
+        torch.cuda.Stream(device.torch)  # a stream of other code
         group, tensor = dist.new_group(), full(1000, RANK + 1)
         dist.all_reduce(tensor, group=group)
         expect_all(tensor, SUM, "a sum in one of many groups")
@@ -159,7 +160,7 @@ def many_groups():
 
 def neighbours():
     """Tensors that lie one behind the other, each in an allocation of its own, are not one."""
-    size = (16 << 20 if device.fake is None else 1 << 20) // 4  # such have whole allocations to themselves
+    size = (16 << 20 if device.fake is None else 1 << 20) // 4  # tensors of this size have separate allocations
     made = {tensor.data_ptr(): tensor for tensor in [full(size, 0) for _ in range(16)]}
     rows = [[made.get(first + 4 * size * i) for i in range(WORLD)] for first in made]
     found = [row for row in rows if all(tensor is not None for tensor in row)]
@@ -182,20 +183,21 @@ def graphs():
         given, taken = full(10 * WORLD, RANK), full(10 * WORLD, -1)
         early = full(30, RANK + 1).reshape(10, 3)
         device.synchronize()
-        earlier = dist.all_reduce(early[:, 1], async_op=True)  # whose result is copied back; nobody has waited for it
+        # The result is copied back later; no call has waited for it.
+        earlier = dist.all_reduce(early[:, 1], async_op=True)
         message = full(1000, -1)
         receiving = dist.irecv(message, (RANK + WORLD - 1) % WORLD)
         with device.graph() as graph:
             dist.send(torch.full((1000,), float(RANK)), (RANK + 1) % WORLD)
             until = time.monotonic() + 30
-            while not receiving.get_future().done():  # copied to the device by another thread
+            while not receiving.get_future().done():  # another thread copies it to the device
                 expect(time.monotonic() < until, "the message comes while this is captured")
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
             dist.broadcast(told, src=1)
             dist.all_to_all_single(taken, given)
             said = raised(lambda: dist.all_to_all_single(taken, given, [10] * WORLD, [10] * WORLD))
-            expect("cannot be captured into a graph" in said, said)  # and the capture is as it was
+            expect("cannot be captured into a graph" in said, said)  # the capture continues
             work.wait()
         earlier.wait()
         expect_all(early[:, 1], SUM, "what is not captured has been")
@@ -211,7 +213,7 @@ def graphs():
         for rank in range(WORLD):
             expect_all(taken[10 * rank :][:10], rank, f"a block of rank {rank}")
         rondo_torch.backend_of().check()
-        dist.all_reduce(total)  # and without a graph as ever
+        dist.all_reduce(total)  # without a graph, as before
         expect_all(total, SUM * WORLD**3, "a sum after all launches")
 
 
@@ -251,7 +253,7 @@ def messages():
             time.sleep(0.5)
         work = dist.all_reduce(tensor, async_op=True)
         work.wait()
-        # Who receives rank 1's message has it, and its stream still waits for the sum that rank 1 is late for.
+        # The message from rank 1 arrives while the stream still waits for the sum, for which rank 1 is late.
         receiving = dist.irecv(received, before)
         if RANK != 1:
             sending = dist.isend(full(1000, RANK), after)
@@ -277,8 +279,8 @@ def wrong_calls():
     expect("cpu" in said and "cuda:0" in said, said)
     said = raised(lambda: dist.all_reduce_coalesced(mixed))
     expect("cpu" in said and "cuda:0" in said, said)
-    dist.barrier()  # none has been started
-    # Ranks that disagree are told.
+    dist.barrier()  # none of these calls has started an operation
+    # Ranks that disagree get an error.
     tensor = full(1, 0) if RANK == 0 else torch.zeros(1)
     said = raised(lambda: dist.all_reduce(tensor, async_op=True).wait(datetime.timedelta(seconds=60)))
     expect("mismatch" in said and "device" in said, said)
@@ -295,7 +297,7 @@ def a_rank_dies():
     def forever():
         while True:
             dist.all_reduce(tensor)
-            device.synchronize()  # no stream waits for the dead
+            device.synchronize()  # no stream waits for the dead rank
 
     said = raised(forever)
     expect("rank 1" in said and "peer_lost" in said and os.uname().nodename in said, said)

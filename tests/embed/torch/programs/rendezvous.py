@@ -40,7 +40,7 @@ def answers(store):
     store.wait(["fresh", "number"], datetime.timedelta(seconds=5))
     short = datetime.timedelta(milliseconds=200)
     waits = [lambda: store.wait(["fresh", "absent"], short)]
-    if TORCH_2:  # earlier a PrefixStore does not hand it on
+    if TORCH_2:  # before torch 2 a PrefixStore does not pass it on
         store.set_timeout(short)
         waits += [lambda: store.get("absent"), lambda: store.wait(["absent"])]
     for wait in waits:

@@ -49,7 +49,8 @@ def step(bucket_mib):
     torch.manual_seed(1)
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)  # 6 MiB of gradients
     model = DistributedDataParallel(model, bucket_cap_mb=bucket_mib)
-    inputs = torch.randn(1, 512).to(device)  # little arithmetic for so many gradients: Debian has a BLAS that takes its time
+    # Little arithmetic for the size of the gradients, because Debian's BLAS is slow.
+    inputs = torch.randn(1, 512).to(device)
 
     def run():
         model(inputs).sum().backward()

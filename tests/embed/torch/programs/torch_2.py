@@ -9,7 +9,7 @@ import torch.distributed._functional_collectives as functional
 from checks import RANK, WORLD, expect
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-ALL = WORLD * (WORLD + 1) / 2  # what ranks that give their number and one sum to
+ALL = WORLD * (WORLD + 1) / 2  # the sum over ranks that contribute their number plus one
 
 
 def coalesced():
@@ -46,7 +46,8 @@ def groups():
         tensor = torch.ones(1)
         dist.all_reduce(tensor, group=half)
         expect(tensor[0] == len(halves[RANK % 2]), "a sum in a group that was split off")
-    # As with init_process_group(device_id=...), which is not for the host: who is not in a new group is asked all the same.
+    # As with init_process_group(device_id=...), which is not meant for the host: ranks that are not in the new group
+    # take part in its creation.
     world = dist.distributed_c10d._get_default_group()
     world.bound_device_id = torch.device("cpu", 0)
     pair = dist.new_group([0, 1])

@@ -32,7 +32,7 @@ BITS = {
 }
 SIZES = [0, 1, 7, 1000, 100_003]
 LAYOUTS = ["plain", "transposed", "strided", "offset"]
-if "fake" not in sys.argv:  # which has no such views
+if "fake" not in sys.argv:  # the fake device has no such views
     LAYOUTS += ["view"]
 checked = 0
 
@@ -54,7 +54,7 @@ def laid_out(values, layout):
         return values.clone()
     if layout == "transposed":
         return values.reshape(2, -1).t().contiguous().t() if size > 1 else values.clone()
-    if layout == "view":  # its memory holds other values: the negated ones
+    if layout == "view":  # the memory holds the negated values
         if values.dtype in (torch.bool, torch.uint8):
             return values.clone()
         return torch._neg_view(-values)
@@ -182,7 +182,7 @@ def uneven():
     check(tensors[0], full((3,), WORLD * (WORLD - 1) / 2), "all_reduce_coalesced")
     check(tensors[1], full((2, 2), float(WORLD)), "all_reduce_coalesced")
     if "fake" in sys.argv:
-        return  # it has no sparse tensors
+        return  # the device has no sparse tensors
     sparse = torch.sparse_coo_tensor([[RANK, RANK + 1]], torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (WORLD + 1, 2)).to(DEVICE)
     dist.all_reduce(sparse)
     wanted = torch.zeros(WORLD + 1, 2)
