@@ -1,4 +1,4 @@
-// What rondo doctor reports about GPUs, on invented hosts.
+// Tests what rondo doctor reports about GPUs, on invented hosts.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

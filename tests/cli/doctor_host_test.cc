@@ -1,4 +1,4 @@
-// What rondo doctor reports about memory, limits, cores, the clock and the environment; and the format of its report.
+// Tests what rondo doctor reports about memory, limits, cores, the clock and the environment, and the report's format.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>

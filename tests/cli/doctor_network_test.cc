@@ -1,4 +1,4 @@
-// What rondo doctor reports about addresses, names, attempts to connect, and settings of TCP.
+// Tests what rondo doctor reports about addresses, names, attempts to connect, and settings of TCP.
 #include <doctest/doctest.h>
 
 #include <string>

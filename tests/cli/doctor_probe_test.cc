@@ -1,4 +1,4 @@
-// What rondo doctor reads from /proc, /sys and /dev: each case writes the files of some machine.
+// Tests what rondo doctor reads from /proc, /sys and /dev: each case writes the files of some machine.
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>

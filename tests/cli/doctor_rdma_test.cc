@@ -1,4 +1,4 @@
-// What rondo doctor reports about RDMA ports, device files, the limit of locked memory, and GPUs.
+// Tests what rondo doctor reports about RDMA ports, device files, the limit of locked memory, and GPUs.
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// What `rondo perf send_recv --matrix` reports about the measured pairs: tables, JSON, CSV, page, baseline.
+// Tests what `rondo perf send_recv --matrix` reports about the measured pairs: tables, JSON, CSV, page, baseline.
 #include "tools/perf/matrix_report.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What `rondo trace` does with dumps: it reads them, aligns the clocks of hosts, and reports what is wrong with a job.
+// Tests `rondo trace`: it reads dumps, aligns the clocks of hosts, and reports what is wrong with a job.
 #include <doctest/doctest.h>
 
 #include <algorithm>

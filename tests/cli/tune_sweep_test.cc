@@ -1,4 +1,4 @@
-// When a choice of algorithm counts as missed, and what a profile keeps of several rounds.
+// Tests when a choice of algorithm counts as missed, and which times a profile keeps of several rounds.
 #include <doctest/doctest.h>
 
 #include <memory>

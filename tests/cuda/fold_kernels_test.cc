@@ -34,7 +34,7 @@ bool IsTheHosts(OnGpu& gpu, FoldKernels& kernels, CUstream stream, DataType type
     arguments.sources[s] = there;
     arguments.scales[s] = 0.75 - static_cast<double>(s);
   }
-  arguments.destination = const_cast<std::byte*>(arguments.sources[0]);  // in place
+  arguments.destination = const_cast<std::byte*>(arguments.sources[0]);  // the fold is in place
   const Status launched = kernels.Launch(stream, type, op, arguments);
   INFO((launched ? std::string() : launched.error().ToString()));
   REQUIRE(launched.has_value());

@@ -1,5 +1,5 @@
-// What the device kernels compute. The kernels run here as one host call for each thread, and are compared bit by bit
-// with the reference of the host's kernels.
+// Tests what the device kernels compute. The kernels run here as one host call for each thread, and are compared bit by
+// bit with the reference of the host's kernels.
 #include "cuda/kernels/fold.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What the driver reports about GPUs that no process has opened.
+// Tests what the driver reports about GPUs that no process has opened.
 #include "cuda/survey.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The two functions that every harness defines in its own namespace. The generated source NAME_fuzz_chosen.cc forwards
-// the two functions below to those of one harness, so that the program tests that harness.
+// the two functions below to one harness, so that the program tests that harness.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the cost model counts, compared with counts by hand for small worlds and with the formulas of papers.
+// Compares the counts of the cost model with counts by hand for small worlds and with the formulas of papers.
 #include "collectives/model/cost.h"
 
 #include <doctest/doctest.h>

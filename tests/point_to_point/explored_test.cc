@@ -19,7 +19,7 @@ const TimePoint kTooLate = TimePoint{} + std::chrono::seconds(11);
 struct Run {
   explicit Run(const InprocOptions& network) : world({.network = network, .limits = kSmall}) {}
   MessageWorld world;
-  std::vector<TestOperation*> sends, receives;  // of both ranks
+  std::vector<TestOperation*> sends, receives;  // operations of both ranks
 };
 
 using Action = std::function<void(Run&)>;

@@ -101,7 +101,7 @@ TEST_CASE("several threads submit while the owner takes, and nothing is lost") {
     ++taken;
     for (std::size_t thread = 0; thread < kThreads; ++thread) {
       if (operation < operations[thread].data() || operation >= operations[thread].data() + kEach) continue;
-      CHECK(operation == &operations[thread][next[thread]]);  // in the order of the issuing thread
+      CHECK(operation == &operations[thread][next[thread]]);  // each thread's operations are in order
       ++next[thread];
     }
   }

@@ -45,7 +45,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, 400'000};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
-constexpr std::uint64_t kLookForEndEvery = 16;  // in sums
+constexpr std::uint64_t kLookForEndEvery = 16;  // number of sums between checks
 
 struct Flags {
   Path path = Path::kAuto;
@@ -54,7 +54,7 @@ struct Flags {
   double settle_s = 5;
   std::uint64_t seed = 1;
   std::uint64_t sums = 50;
-  std::uint64_t runs_after = 1;  // in sums
+  std::uint64_t runs_after = 1;  // number of sums
   std::string until;
 };
 

@@ -1,4 +1,4 @@
-// What a communicator's flight recorder records about operations that succeed, wait or fail, and about groups and
+// Tests what a communicator's flight recorder records about operations that succeed, wait or fail, and about groups and
 // messages.
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What the flight recorder keeps, for how long, and what a reader sees while records are being written.
+// Tests what the flight recorder keeps, for how long, and what a reader sees while records are being written.
 #include "collectives/recorder/flight_recorder.h"
 
 #include <doctest/doctest.h>

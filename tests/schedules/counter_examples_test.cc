@@ -28,7 +28,7 @@ std::string CounterExample(std::string_view text) {
   return proof.error().message();
 }
 
-// A correct all-reduce of two ranks by exchange, of which tests change a line.
+// A correct all-reduce of two ranks by exchange. Tests change one of its lines.
 constexpr std::string_view kExchange = R"(schedule all_reduce recursive_doubling world 2 root 0 in_place chunks 1
 rank 0
   scratch [0]

@@ -62,7 +62,7 @@ class MessagesStory {
 
  private:
   struct RankState {
-    std::vector<Operation> operations;  // in the order of their issue
+    std::vector<Operation> operations;  // the order is that of their issue
     std::size_t next = 0;
     Work barrier;
     std::optional<Status> met;
@@ -180,7 +180,7 @@ class MessagesStory {
   }
 
   void Judge(Rank r) {
-    std::map<std::pair<Rank, Tag>, int> last;  // by (sender, tag): the number of the last received message
+    std::map<std::pair<Rank, Tag>, int> last;  // last received number by (sender, tag)
     for (Operation& one : At(r).operations) {
       if (!*one.status) {
         ++outcome_.failed;

@@ -78,7 +78,7 @@ class FakeMachine {
   }
 
   std::vector<std::shared_ptr<const Device>> devices;
-  std::deque<Told> told;  // in the order of the calls
+  std::deque<Told> told;  // registrations in the order of the calls
   int given_back_twice = 0;
   std::uint64_t refused = 0;  // registrations that an adapter refused
 

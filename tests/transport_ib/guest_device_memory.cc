@@ -121,8 +121,8 @@ TEST_CASE("pieces of any size, with and without a header, arrive as they are and
     const std::size_t all = 3 * kMegabyte;
     const DevicePages pages(pair[0], all + kMegabyte);
     Random random(ring);
-    // The smallest sizes first: those that fit into a request, and a byte more or less than a page or than the limit
-    // for copies.
+    // The smallest sizes come first: those that fit into a request, and those one byte above or below a page or the
+    // limit for copies.
     std::vector<std::size_t> sizes{1, 2, 64, 255, 256, 257, 511, 512, 513, 4095, 4096, 4097, 16 * 1024 - 1, 16 * 1024};
     while (pair[0].sent < all) {
       std::size_t size = 1 + random.Below(random.Below(4) == 0 ? 300'000 : 3000);

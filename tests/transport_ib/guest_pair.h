@@ -128,7 +128,7 @@ class Pair {
       side.lane = *lane;
     }
     Until([&] { return sides_[0].lane->state() == LaneState::kOpen && sides_[1].lane->state() == LaneState::kOpen; });
-    // Until both sides have sent and received a byte.
+    // Waits until both sides have sent and received a byte.
     Exchange(1, 1, 1);
   }
 

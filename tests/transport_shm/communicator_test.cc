@@ -308,7 +308,7 @@ TEST_CASE("allocated memory is read where it lies, mapped once, and let go when 
         CHECK(std::count_if(out, out + kCount, [&](const std::int32_t& v) {
                 return v == kRanks * (static_cast<std::int32_t>(&v - out) + again) + 3;
               }) == kCount);
-        CHECK(c.AllReduce(in, in, kCount, kInt, ReduceOp::kSum));  // in place
+        CHECK(c.AllReduce(in, in, kCount, kInt, ReduceOp::kSum));  // the sum is in place
         CHECK(std::equal(in, in + kCount, out));
       }
       CHECK(c.Barrier());

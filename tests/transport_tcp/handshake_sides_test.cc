@@ -38,7 +38,7 @@ Hello SomeHello() {
 
 // All messages of both sides, and the result on each side.
 struct Handshake {
-  std::vector<Message> said;         // in order: hello, reply, proof, reply ...
+  std::vector<Message> said;         // messages in order: hello, reply, proof, reply ...
   std::optional<Error> server_says;  // why the server refuses
   std::optional<Error> client_says;  // why the client gives up
   bool judged = false;               // the server was ready to judge the hello

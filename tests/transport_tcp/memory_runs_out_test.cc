@@ -36,8 +36,8 @@ class Listener final : public PeerObserver {
   std::atomic<bool> has_heard{false};
 };
 
-// Runs a job of two ranks in which the k-th allocation of rank 0's control thread fails, counted from rank 1's first
-// attempt to connect. Rank 0 opens its endpoint while a client waits for it. Returns whether an allocation failed.
+// Runs a job of two ranks. The k-th allocation of rank 0's control thread fails, counted from rank 1's first attempt to
+// connect. Rank 0 opens its endpoint while a client waits for it. Returns whether an allocation failed.
 bool Try(int k) {
   MarksControlThread logger;
   TcpOptions options = LocalOptions();

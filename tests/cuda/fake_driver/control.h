@@ -52,7 +52,7 @@ struct Control {
   // Every piece of queued work begins up to `most_us` late, by a random generator with this seed.
   void (*set_delay)(std::uint64_t most_us, std::uint64_t seed);
   void (*set_devices)(int count);                // 0 to 16
-  void (*set_memory)(std::uint64_t bytes);       // of each device
+  void (*set_memory)(std::uint64_t bytes);       // memory of each device
   void (*set_dma_buf)(bool supported);           // default: no
   void (*set_mps)(bool enabled);                 // enabled: processes share a GPU without time slicing; default: no
   void (*set_compute_mode)(CUcomputemode mode);  // reported for every GPU, but not enforced

@@ -94,7 +94,7 @@ class MemoryMap {
 
   std::map<CUdeviceptr, std::shared_ptr<Memory>> all_;
   std::map<CUdeviceptr, Registration> registrations_;
-  std::map<std::size_t, std::vector<CUdeviceptr>> reserved_;  // by bytes: addresses of freed memory
+  std::map<std::size_t, std::vector<CUdeviceptr>> reserved_;  // freed addresses, by number of bytes
   CUdeviceptr room_ = 0;                                      // address space for more allocations
   std::size_t room_bytes_ = 0;
   std::uint64_t made_ = 0;
