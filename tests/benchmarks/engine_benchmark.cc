@@ -1,6 +1,5 @@
 // Measures the cost of a step of the engine alone: a null transport accepts all bytes at no cost, and returns frames
 // that were made in advance.
-// before.
 //
 //   bazel run --config=release //tests/benchmarks:engine_benchmark
 //

@@ -1,6 +1,5 @@
 // Measures what fusion saves: many small tensors, all-reduced one by one or through a FusionBuffer. Two ranks are
 // threads of one process, and use loopback sockets or shared memory.
-// ranks as threads of one process, over loopback sockets and over shared memory.
 //
 //   bazel run --config=release //tests/benchmarks:fusion_benchmark
 //

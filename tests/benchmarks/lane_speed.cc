@@ -1,6 +1,5 @@
 // Measures a lane without an engine: the latency of small writes and the bandwidth of large ones, to find out which
 // layer costs how much. Two threads have an endpoint each.
-// which layer costs what; two threads, an endpoint each.
 //
 //   lane_speed tcp | shm | ib [PORT,PORT]
 #include <fmt/core.h>

@@ -98,7 +98,7 @@ TEST_CASE("algorithms whose schedules stay small are proved whole in a world of 
 TEST_CASE("the ring sends 2 (P - 1) / P of the vector in 2 (P - 1) rounds and talks to two neighbours") {
   const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRing, 8);
   CHECK(proof.rounds == 14);
-  CHECK(proof.max_chunks_sent == 14);  // the message has 8 chunks
+  CHECK(proof.max_chunks_sent == 14);  // the vector has 8 chunks
   CHECK(proof.max_chunks_received == 14);
   CHECK(proof.max_peers == 2);
   CHECK_FALSE(proof.uses_scratch);
@@ -111,7 +111,7 @@ TEST_CASE("the ring sends 2 (P - 1) / P of the vector in 2 (P - 1) rounds and ta
 TEST_CASE("recursive halving sends as little as the ring in a power-of-two world, in logarithmically many rounds") {
   const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveHalving, 16);
   CHECK(proof.rounds == 8);
-  CHECK(proof.max_chunks_sent == 30);  // the message has 16 chunks
+  CHECK(proof.max_chunks_sent == 30);  // the vector has 16 chunks
   CHECK(proof.max_peers == 4);
   CHECK_FALSE(proof.uses_scratch);
 }
@@ -214,7 +214,7 @@ TEST_CASE("two trees share the work: nobody sends more than two vectors, where t
   for (const int world : {4, 5, 6, 7, 8, 16, 31, 32, 33}) {
     const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kDoubleTree, world);
     const AlgorithmCost cost = *PaperCost(Collective::kAllReduce, Algorithm::kDoubleTree, world);
-    CHECK(proof.max_chunks_sent == 4);  // the message has 2 chunks
+    CHECK(proof.max_chunks_sent == 4);  // the vector has 2 chunks
     const bool power_of_two = (world & (world - 1)) == 0;
     if (power_of_two) CHECK(proof.rounds == cost.rounds);  // the bound is reached
   }

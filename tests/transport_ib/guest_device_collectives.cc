@@ -2,7 +2,7 @@
 // memory (tests/support/plain_device.h). Soft-RoCE registers pages only while this process may access them, so the
 // pages are accessible while they are registered. Any later access by the process crashes it.
 //
-// Run in a guest of tools/dev/lab/rdma_vm (tests/vm), as root.
+// Must run as root in a guest of tools/dev/lab/rdma_vm (tests/vm).
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -49,7 +49,7 @@ bool ShareCounts(Event& event, SharedFile file) {
   event.file = file;
   void* const at = mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
   if (at == MAP_FAILED) return false;
-  event.counts = static_cast<SharedCounts*>(at);  // which all begin as 0
+  event.counts = static_cast<SharedCounts*>(at);  // the counts begin at 0
   event.times = false;
   return true;
 }
