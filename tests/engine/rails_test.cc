@@ -150,7 +150,7 @@ TEST_CASE("each rail has lanes of its own, which carry its share") {
   for (std::uint32_t rail = 0; rail < 3; ++rail) {
     auto lane = world.endpoint(0).Open(1, LaneOfRail(rail));
     REQUIRE(lane);
-    // Half of 10,000 elements in each direction, twice, and their headers.
+    // Half of 10,000 elements in the reduce-scatter, half in the all-gather, and their headers.
     CHECK((*lane)->accepted() >= 40'000);
     CHECK((*lane)->accepted() < 42'000);
     CHECK((*lane)->consumed() == (*lane)->accepted());
