@@ -23,7 +23,7 @@
 
 namespace rondo::conformance {
 
-// N ranks with one transport each, for the suite.
+// N ranks that use the same kind of transport, for the suite.
 class TestNetwork {
  public:
   virtual ~TestNetwork() = default;

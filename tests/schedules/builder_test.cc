@@ -1,5 +1,6 @@
 // Guarantees of the builder that the verifier does not prove: no superfluous dependencies, equal projections, exchanges
-// that never deadlock, and memory that does not grow with the square of the world size.
+// whose reductions never wait for the release of sent memory, and memory that does not grow with the square of the
+// world size.
 #include <doctest/doctest.h>
 
 #include <bit>

@@ -113,7 +113,8 @@ TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's
   }
 }
 
-// Rank 0 receives all goodbyes before it sends its own, so the other ranks waited for it until their timeouts.
+// Rank 0 receives all goodbyes before it sends its own. In an earlier version the other ranks waited for it until their
+// timeouts.
 TEST_CASE("rank 0 that closes too early is named by those who still need it, as others are") {
   for (const Rank early : {0, 1}) {
     CAPTURE(early);

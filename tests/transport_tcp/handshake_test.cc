@@ -243,8 +243,7 @@ TEST_CASE("clients of another job, generation or process are refused, and told s
   };
   CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the client to 'other'");
   CHECK(refusal([](Hello& h) { h.job = "x'\n\x1b[2J"; }) ==
-        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // the log has one line, whatever the
-                                                                                // name of the job contains
+        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // printed on one line
   CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the client of generation 6");
   CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the client of generation 8");
   CHECK(refusal([](Hello& h) { h.to_instance = "before"; }) ==
