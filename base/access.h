@@ -5,7 +5,8 @@
 // leaves the process. An eavesdropper on a proof can test guesses at a secret that a person invented, but cannot guess
 // 32 random bytes. MakeTokenText draws such bytes.
 //
-// Thread rule: values. A JobToken is constant and may be used on any thread; its RandomSource must allow the same.
+// Thread rule: plain values, each for one thread at a time. A JobToken is constant and may be used on any thread; its
+// RandomSource must allow the same.
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 // and under another path than /proc gives; these functions then return the visible groups. They read files and allocate
 // memory, so no hot path may call them.
 //
-// Thread rule: values; any thread.
+// Thread rule: plain values; any thread.
 #pragma once
 
 #include <sys/types.h>

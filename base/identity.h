@@ -1,6 +1,6 @@
 // The credentials of a process, for peers and for stores. They are made once and then handed on.
 //
-// Thread rule: values.
+// Thread rule: plain values, each for one thread at a time.
 #pragma once
 
 #include <memory>

@@ -44,7 +44,7 @@ struct TlsOptions {
   TlsMode mode = TlsMode::kOff;
   std::string psk = {};                // kPsk: kTlsPskBytes random bytes, the same on all ranks; never printed
   std::string psk_identity = "rondo";  // kPsk: says in the clear which key is meant; 1 to 128 bytes
-  std::string ca_file = {};            // kCertificates: PEM, the trusted authorities
+  std::string ca_file = {};            // kCertificates: PEM file of the trusted authorities
   std::string certificate_file = {};   // kCertificates: PEM, this process's certificate, then the intermediate ones
   std::string key_file = {};           // kCertificates: PEM, without a password
 };

@@ -39,8 +39,8 @@ ProgressOptions ProgressOptionsOf(const CommunicatorOptions& options) {
                            .has_thread = options.progress_thread,
                            .pause = graces.process_pause,
                            .heartbeat_interval = graces.heartbeat_interval};
-  // If bytes move on this host's cores, they also move while this thread yields. A long yield is then no sign of other
-  // load.
+  // If ranks move bytes on the cores of this host, they do so while this thread yields, too. A long yield then does not
+  // show that other programs use the core, so the policy for a shared core stays what it is otherwise.
   if (sleeps) progress.shared_core_policy = local_ranks > cores ? WaitPolicy{} : progress.policy;
   return progress;
 }

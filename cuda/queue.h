@@ -61,7 +61,7 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
  private:
   // Words in pinned memory that host and GPU exchange.
   struct Words {
-    std::uint64_t left = 0;  // number of the last operation that has left; streams wait for it
+    std::uint64_t left = 0;  // number of the last operation that has ended and left; streams wait for it
     MeetingReport report;    // failures of operations in graphs
   };
   // The copies of one direction. They have a stream of their own.

@@ -45,7 +45,7 @@ Status StoreState::Set(std::span<const KeyValue> entries) {
   }
   RONDO_TRY(CheckRoom(new_bytes, old_bytes));
   for (const auto& [key, value] : entries) Put(key, value);
-  // This follows after all entries are written, so that no Wait sees a part of the batch.
+  // Waiters are notified after all entries are written, so that no Wait sees a part of the batch.
   for (const auto& [key, value] : entries) Appeared(key);
   return {};
 }

@@ -57,7 +57,7 @@ struct HelloReply {
   std::uint16_t version = kVersion;
   std::optional<Error> refused;
   std::optional<Nonce> challenge;   // asks the client to prove the job's token; another reply follows the proof
-  std::optional<TokenProof> proof;  // the server's proof of the token; present if the client has proved it before
+  std::optional<TokenProof> proof;  // that the server knows the token; present if the client has proved the same
 };
 std::string Encode(const HelloReply& reply);
 

@@ -66,7 +66,7 @@ struct LoneFault {
   // "store_stall", "foreign_client". Without any fault: "delays", for links that are slow or blocked and deliver in
   // slices.
   std::string_view kind;
-  std::uint64_t fired = 0;        // how often it took effect, as the network and the store count it
+  std::uint64_t fired = 0;        // how often the fault took effect, by the counters of the network and the store
   int unharmed = 0;               // surviving ranks that completed everything
   std::vector<ErrorCode> errors;  // errors of the other survivors
   Duration told_after{};          // from the fault to the last of these errors, except that of a stopped rank

@@ -1,6 +1,6 @@
 // Internet addresses as values, for network interfaces, the addresses that ranks exchange, and messages.
 //
-// Thread rule: values. Functions are pure, except those that query a socket.
+// Thread rule: plain values, each for one thread at a time. Functions are pure, except those that query a socket.
 #pragma once
 
 #include <sys/socket.h>

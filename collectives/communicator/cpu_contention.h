@@ -26,8 +26,9 @@ class CpuContentionDetector {
     }
   }
 
-  // True after four long yields in a row, or if for a while more than one in seventeen was long. False again after a
-  // thousand short yields, which take less than a millisecond. Interrupts alone make one yield in a hundred long.
+  // Whether other threads seem to want this core. True after four long yields in a row, or if for a while more than one
+  // in seventeen was long. False again after a thousand short yields, which take less than a millisecond. Interrupts
+  // alone make one yield in a hundred long.
   bool is_wanted() const { return score_ >= kWantedScore; }
 
  private:

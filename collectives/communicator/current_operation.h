@@ -151,7 +151,7 @@ class CurrentOperation {
   Staging staging_;
   OnDevices on_devices_ = OnDevices::kUntried;  // how far the current operation is, while staging_ runs
   std::atomic<bool> is_time_sliced_{false};
-  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // for the last operation on devices
+  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // the way that the last operation on devices took
 };
 
 // kCorrupt: the operation has gathered the checksums of all ranks' results, and they differ. Operations that gather no

@@ -24,7 +24,7 @@ struct SplitRequest {
 };
 
 // The members of the group of rank `self`: the ranks of the communicator with the same color, ordered by (key, rank).
-// kMismatch: one of them asks for other rails. REQUIRES: requests[self].color >= 0; one request for each rank.
+// kMismatch: they do not all ask for the same rails. REQUIRES: requests[self].color >= 0; one request for each rank.
 Result<std::vector<Rank>> GroupMembers(std::span<const SplitRequest> requests, Rank self);
 
 // The number that rank `of_parent` has in a group; kNoRank: it is not in the group, or the parent has no such rank.

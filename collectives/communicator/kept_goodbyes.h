@@ -1,7 +1,7 @@
 // Goodbyes that outlive the processes of their ranks. A communicator that closes while some peers were never connected
 // to it keeps its goodbye here. A rank that later finds no process at a peer's address asks here whether the peer has
-// left, before it reports the peer as lost. Connect passes this in, like a rebuilder: a communicator does not depend on
-// stores.
+// left, before it reports the peer as lost. Connect gives this object to the communicator, so that a
+// communicator does not depend on stores.
 //
 // Thread rule: any thread. Every call ends within kKeptGoodbyeLimit, even if the place that keeps the goodbyes does not
 // respond.

@@ -120,7 +120,7 @@ class Messages {
   // kTimeout: the oldest pending operation has not ended within the timeout `time`, which is `whose` ("Close's ").
   // REQUIRES: something is pending.
   Error LateFor(std::string_view whose, Duration time) const { return engine_->LateFor(whose, time); }
-  // The number of messages that arrived and that this rank has not received.
+  // The number of messages that have arrived, but that no receive of this rank has taken yet.
   std::size_t held() const { return engine_->held_messages(); }
   // Ends all operations with `cause`, and refuses later ones. REQUIRES: the lanes have been revoked.
   void FailAll(const Error& cause);

@@ -1,7 +1,7 @@
 // A parsed JSON text. nlohmann-json does the parsing; its own value type is not used, because its destructor allocates
 // memory and must not fail.
 //
-// Thread rule: values.
+// Thread rule: plain values, each for one thread at a time.
 #pragma once
 
 #include <cstdint>

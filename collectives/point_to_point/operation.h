@@ -100,7 +100,8 @@ struct MessageOperation {
   std::uint64_t bytes = 0;      // for a receive: size of the buffer
   Duration timeout{};
   TimePoint deadline{};
-  std::uint32_t record = std::numeric_limits<std::uint32_t>::max();  // index of the observer's record; maximum: none
+  std::uint32_t record =
+      std::numeric_limits<std::uint32_t>::max();  // index of the observer's record; this maximum: no record
 
   // ---- used by the engine ----
   OperationLink stage_link{.operation = this};

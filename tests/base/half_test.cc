@@ -67,8 +67,8 @@ TEST_CASE_TEMPLATE("Between two neighbours a float32 goes to the nearer one, fro
                    Float16, Bfloat16) {
   for (std::uint16_t lower = 0; lower < Half::kInfinity; ++lower) {
     const auto upper = static_cast<std::uint16_t>(lower + 1);
-    // The last neighbour is infinity. Its value here continues the finite values: the middle before it already
-    // overflows.
+    // The neighbour above the largest finite value is infinity. Here it has the value that a next finite number would
+    // have, because the midpoint between the two is already rounded to infinity.
     const double below = Value(lower, Half::kFractionBits, Half::kBias);
     const double above = Value(upper, Half::kFractionBits, Half::kBias);
     const auto middle = static_cast<float>((below + above) / 2);

@@ -298,7 +298,7 @@ void AwaitStream(PlainStream& stream) {
 }
 
 TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
-  // Shorter and longer than the watchdog needs to find that the call does not return.
+  // One timeout is shorter, one longer than the time in which the watchdog finds that a driver call does not return.
   for (const int timeout_ms : {300, 3000}) {
     CAPTURE(timeout_ms);
     InprocNetwork network(2, {});

@@ -1,4 +1,4 @@
-// Which seeds a test runs: from the environment, or the test's default number.
+// Which seeds a test runs: those that the environment names, otherwise the first N, where N is the test's default.
 #pragma once
 
 #include <cstdint>

@@ -214,7 +214,8 @@ class PlainDevice final : public Device {
     std::uint64_t bytes_;
   };
 
-  // Runs the issued work late and in order. A place is the device and the address there.
+  // Access to the memory of other devices: runs the issued work late and in order. A Place, which ranks exchange, holds
+  // the device and the address there.
   class Peers final : public DevicePeers {
    public:
     Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}

@@ -26,8 +26,8 @@ constexpr std::uint64_t kTasksOfRank = 4;
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB); }
 
 struct SharedNeed {
-  std::uint64_t segment_bytes = 0;  // always needed
-  std::uint64_t lane_bytes = 0;     // for the lanes between all pairs of ranks
+  std::uint64_t segment_bytes = 0;  // of shared memory, always needed
+  std::uint64_t lane_bytes = 0;     // of shared memory, for the lanes between all pairs of ranks
 };
 
 SharedNeed NeedOf(int ranks) {

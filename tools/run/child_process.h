@@ -46,7 +46,7 @@ struct ChildOptions {
   int in = -1;                       // its stdin; -1: /dev/null
   int out = -1;                      // its stdout; -1: that of this process
   int err = -1;                      // its stderr; -1: that of this process
-  GroupGuard* guard = nullptr;       // must outlive the child; kills its process group if this process ends
+  GroupGuard* guard = nullptr;       // must outlive the child; kills the child's process group if this process ends
 };
 
 // Thread rule: only the thread that started the child (the kernel kills the child when that thread ends).

@@ -29,8 +29,8 @@ bool IsStopped(int stat_fd) {
   return name_end != std::string_view::npos && stat.substr(name_end).starts_with(") T");
 }
 
-// The main function of the guard process. It serves until no process has the other end of `from_launcher` open, so
-// the launcher has ended. `launcher_stat`: -1 if /proc is not available.
+// The main function of the guard process. It serves until no process has the other end of `from_launcher` open,
+// which means that the launcher has ended. `launcher_stat`: -1 if /proc is not available.
 [[noreturn]] void Guard(int from_launcher, int launcher_stat) {
   ::setsid();  // signals to the launcher's group or session must not reach the guard
   ::dup2(from_launcher, STDIN_FILENO);

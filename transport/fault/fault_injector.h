@@ -58,9 +58,9 @@ class FaultInjector {
  private:
   const FaultPlan plan_;
   const InjectorOptions options_;
-  std::deque<FireCount> counts_;                     // by fault
-  std::deque<std::atomic<std::uint64_t>> progress_;  // by fault: bytes written, or messages seen
-  std::deque<std::atomic<bool>> killed_;             // by fault
+  std::deque<FireCount> counts_;                     // by index of the fault
+  std::deque<std::atomic<std::uint64_t>> progress_;  // by index of the fault: bytes written, or messages seen
+  std::deque<std::atomic<bool>> killed_;             // by index of the fault
 };
 
 }  // namespace rondo::fault

@@ -15,7 +15,7 @@
 // Bytes are counted per lane from its first byte on; `kill` counts the bytes of all lanes of a rank. Ranks are those of
 // the endpoint's communicator.
 //
-// Thread rule: values; functions are pure.
+// Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ class FaultyLane final : public Lane {
 
   // A fault on bytes that this rank writes.
   struct Use {
-    std::size_t fault = 0;  // its index in the plan
+    std::size_t fault = 0;  // index of the fault in the plan
     bool done = false;
     bool waiting = false;            // for a stall: it holds bytes back
     std::optional<TimePoint> until;  // the end of a stall that holds bytes back, once known

@@ -4,7 +4,7 @@
 // scope names, from byte `from_byte` on and before byte `to_byte`; all other bytes pass unchanged. A toxic for a single
 // byte (reset_peer, limit_data, corrupt) uses `from_byte`.
 //
-// Thread rule: values; functions are pure.
+// Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What Transport::Address() carries for RDMA: the host of a process, a description of its port for messages, and its
 // address of the base transport. The values for a connection are exchanged over the base lane (path_message.h).
 //
-// Encoding: docs/WIRE.md, "RDMA". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "RDMA". Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // Decides in which ways adapters of this machine can reach memory of a GPU: a pure function of facts. One fact is read
 // from files; the others are results of calls to an adapter (memory.h).
 //
-// Thread rule: values; any thread may call the functions.
+// Thread rule: plain values; any thread may call the functions.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // failed. They are sent over a lane of the base transport. Each is four cache lines long, so that the stream after it
 // stays aligned.
 //
-// Encoding: docs/WIRE.md, "RDMA". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "RDMA". Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <array>

@@ -107,7 +107,8 @@ class StreamWriter {
 
   // Advances a late release.
   void Poll();
-  // Whether there is new room or a new release that the owner has not seen. Reported room counts as seen.
+  // Whether the peer has made room in the buffer, or has read lent memory, since the owner last looked. Room that this
+  // call has reported counts as seen.
   bool HasNews();
   // Whether the peer still has to read lent memory.
   bool HasLoans() const { return Releasable() < accepted_; }

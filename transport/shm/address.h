@@ -1,7 +1,7 @@
 // What Transport::Address() carries for shared memory: the host of a process, the name under which processes of that
 // host reach its endpoints, and its address of the base transport.
 //
-// Encoding: docs/WIRE.md, "Shared memory". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "Shared memory". Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <string>

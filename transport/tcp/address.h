@@ -1,7 +1,7 @@
 // What Transport::Address() carries for TCP: who a process is, and all addresses at which it may be reached. This file
 // also defines the order in which a connecting process tries them.
 //
-// Encoding: docs/WIRE.md, "TCP addresses". Thread rule: values; functions are pure.
+// Encoding: docs/WIRE.md, "TCP addresses". Thread rule: plain values; functions are pure.
 #pragma once
 
 #include <cstdint>

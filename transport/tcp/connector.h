@@ -94,15 +94,15 @@ class Connector : public std::enable_shared_from_this<Connector> {
   const ConnectPlan plan_;
   Done done_;
   AwakeTimer deadline_, reach_timer_, stagger_, reply_timer_, pause_;
-  std::size_t next_ = 0;                   // the next attempt to begin in this round
-  std::vector<TryPtr> running_;            // connecting
-  std::vector<TryPtr> waiting_;            // connected while another attempt does its handshake
-  TryPtr shaking_;                         // the attempt whose hello was sent
-  std::vector<std::string> why_;           // by attempt: the last failure
-  std::vector<int> tries_;                 // by attempt
-  std::vector<bool> taken_;                // by attempt: a process took the connection and has not refused the hello
-  std::vector<bool> refused_;              // by attempt: its last try was refused, as if no process listens there
-  int refused_rounds_ = 0;                 // consecutive rounds in which all attempts were refused
+  std::size_t next_ = 0;          // the next attempt to begin in this round
+  std::vector<TryPtr> running_;   // connecting
+  std::vector<TryPtr> waiting_;   // connected while another attempt does its handshake
+  TryPtr shaking_;                // the attempt whose hello was sent
+  std::vector<std::string> why_;  // by attempt: the last failure
+  std::vector<int> tries_;        // by attempt
+  std::vector<bool> taken_;    // by index of the attempt: a process took the connection and has not refused the hello
+  std::vector<bool> refused_;  // by index of the attempt: its last connect was refused, so probably no process listens
+  int refused_rounds_ = 0;     // consecutive rounds in which all attempts were refused
   std::optional<Error> refusal_;           // a final refusal by a process that runs Rondo, in this round
   std::vector<std::string> refused_here_;  // by attempt: why this system did not allow its last try; "": it was allowed
   std::string lacks_;                      // the resource that the peer reported to be exhausted; "": no resource

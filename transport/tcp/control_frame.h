@@ -4,7 +4,7 @@
 // Every frame has a checksum, even if lanes have none: control frames are few and short, so checksums cost nothing, and
 // these frames report errors of the data.
 //
-// Thread rule: values; one thread at a time uses a reader.
+// Thread rule: plain values; one thread at a time uses a reader.
 #pragma once
 
 #include <cstddef>

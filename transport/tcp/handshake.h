@@ -5,7 +5,7 @@
 // knowing the job's token. Each message contains its length. A reader takes exactly that many bytes (`wanted`), so that
 // later bytes stay in the socket for its next owner.
 //
-// Thread rule: values; one thread at a time uses a reader.
+// Thread rule: plain values; one thread at a time uses a reader.
 #pragma once
 
 #include <cstddef>

@@ -84,8 +84,8 @@ struct TcpOptions {
   std::size_t max_held_connections = 256;                // the client is asked to try again
   std::uint32_t max_lanes_per_peer = kMaxLanesPerPeer;   // lane indices stay below it; Open gives kResource
   int listen_backlog = 1024;                             // the kernel makes clients wait
-  Duration handshake_timeout = std::chrono::seconds(5);  // until a hello or a first reply must arrive
-  Duration held_timeout = std::chrono::seconds(60);      // until the endpoint of a held connection must open
+  Duration handshake_timeout = std::chrono::seconds(5);  // in which a hello or a first reply must arrive
+  Duration held_timeout = std::chrono::seconds(60);      // in which the endpoint of a connection must open
   // Until some address of a peer must take a connection; shorter if EndpointConfig::connect_timeout is shorter. A
   // running host answers at once, so a longer silence means a firewall, a wrong route or a dead host.
   Duration reach_timeout = std::chrono::seconds(10);

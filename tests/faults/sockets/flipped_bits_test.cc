@@ -87,7 +87,7 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
     const auto flip = job.Add({.stream = ControlStream(1, 0), .from_byte = byte}, Corrupt{.bit = 4});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      // Rank 1 ignores everything that arrives after rank 0's goodbye.
+      // Rank 0 waits for the fault: after rank 0's goodbye rank 1 would ignore everything, and so the fault.
       if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody greeted");
       return ThenClose(c, SumByRing(c, 1000, 600ms));
     });
