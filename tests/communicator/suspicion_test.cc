@@ -401,7 +401,7 @@ TEST_CASE("where nothing arrives from a rank that lives, the rank behind the cut
   CHECK(ring.Run() == std::vector<Report>{{2, {ErrorCode::kTimeout, 1, kTimeout}}});
 }
 
-TEST_CASE("of the two ranks of a failed lane the higher one reports after 300 ms, the lower one would after 500 ms") {
+TEST_CASE("of the two ranks of a failed lane the higher one reports after 300 ms, the lower one would after 900 ms") {
   const Error reset(ErrorCode::kConnectionReset, "the lane broke");
   ManualClock clock;
   Suspicion lower(1, 4), higher(2, 4);
@@ -413,7 +413,7 @@ TEST_CASE("of the two ranks of a failed lane the higher one reports after 300 ms
       of_lower = now - failed_at;
       CHECK(verdict.error->culprit() == 2);
     } else if (!of_lower) {
-      CHECK(verdict.wait_until == failed_at + milliseconds(500));
+      CHECK(verdict.wait_until == failed_at + milliseconds(900));
     }
     if (const auto verdict = higher.JudgeLaneFailure({1, &reset}, now); verdict.error && !of_higher) {
       of_higher = now - failed_at;
@@ -422,7 +422,7 @@ TEST_CASE("of the two ranks of a failed lane the higher one reports after 300 ms
       CHECK(verdict.wait_until == failed_at + milliseconds(300));
     }
   }
-  CHECK(of_lower == milliseconds(500));
+  CHECK(of_lower == milliseconds(900));
   CHECK(of_higher == milliseconds(300));
 }
 

@@ -287,8 +287,8 @@ def interrupted_meeting():
     """Ctrl-C ends init, too."""
     if RANK == 1:
         return
-    print("meeting", flush=True)
     try:
+        print("meeting", flush=True)  # in here, because Ctrl-C may come as soon as this is said
         rondo.init(timeout_s=60)
     except KeyboardInterrupt:
         expect(not rondo.is_initialized(), "there is no group")
