@@ -166,6 +166,20 @@ class Whole(unittest.TestCase):
             self.assertEqual(run.stdout, "7 files, 0 findings\n")
             self.assertEqual(run.returncode, 0)
 
+    def test_a_header_that_a_source_includes_first_is_compiled_alone_only_where_it_is_named(self):
+        if lint.missing_tools(["clang-format", lint.COMPILER]):
+            self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
+        with self.repository() as root:
+            (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
+            command = [sys.executable, "tools/dev/lint"]
+            for first, words, findings in (('#include "base/leans.h"\n\n#include <string>\n', [], 0),
+                                           ('#include "base/leans.h"\n\n#include <string>\n', ["base/leans.h"], 1),
+                                           ("#include <string>\n", [], 1)):  # fmt: skip
+                with self.subTest(first=first, words=words):
+                    (root / "base/leans.cc").write_text(first)
+                    run = subprocess.run([*command, *words], cwd=root, capture_output=True, text=True, check=False)
+                    self.assertIn(f" {findings} findings", run.stdout)
+
     def test_clang_tidy_looks_again_only_at_what_has_changed_since_it_found_nothing_there(self):
         if lint.missing_tools(["clang-tidy", lint.COMPILER]):
             self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
