@@ -253,7 +253,7 @@ class Fuzzing(unittest.TestCase):
     def test_every_run_has_it_and_the_full_one_ten_times_as_much_with_other_inputs(self):
         self.assertEqual(self.suite("fuzz").tier, Tier.USUAL)
         self.assertEqual(self.suite("fuzz-long").tier, Tier.FULL)
-        self.assertEqual(self.suite("fuzz").command, ["tests/fuzz/run"])
+        self.assertEqual(self.suite("fuzz").command, ["tests/fuzz/run", "--times", "0.5"])
         self.assertEqual(self.suite("fuzz-long").command, ["tests/fuzz/run", "--times", "10", "--seed", "2"])
 
     def test_a_finding_fails_the_suite_and_its_input_stays_in_the_output(self):

@@ -134,7 +134,7 @@ TEST_CASE("after a revocation memory that was lent is the user's at once, to ove
 
 TEST_CASE("wherever in the stream its port goes down, what was lent goes on by the next or by the base lane") {
   Random random(20261125);
-  for (int round = 0; round < 16; ++round) {
+  for (int round = 0; round < Rounds(8); ++round) {
     CAPTURE(round);
     {
       const bool spare = round % 2 == 0;

@@ -75,7 +75,7 @@ TEST_CASE("where that is not allowed both ends say whose port it was") {
 
 TEST_CASE("wherever in the stream it happens") {
   Random random(20261124);
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < Rounds(6); ++round) {
     CAPTURE(round);
     {
       const bool spare = round % 2 == 0;

@@ -37,6 +37,12 @@ inline void SetLink(bool up) {
   }
 }
 
+// How many rounds a sweep over random moments has: `usual`, times RONDO_TIMES (suite vm-long).
+inline int Rounds(int usual) {
+  const char* const times = std::getenv("RONDO_TIMES");
+  return times == nullptr ? usual : usual * std::atoi(times);
+}
+
 inline std::byte Pattern(Rank from, std::uint64_t offset) {
   return static_cast<std::byte>((offset * 2654435761u + static_cast<std::uint64_t>(from) * 97) >> 7);
 }

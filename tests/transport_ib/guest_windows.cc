@@ -259,7 +259,7 @@ TEST_CASE("whoever gives a lane up has its windows back at once, wherever the ot
 TEST_CASE("wherever in a window its port goes down, the rest comes by the ring, or by the base lane") {
   Random random(20261126);
   std::uint64_t direct = 0;
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < Rounds(8); ++round) {
     CAPTURE(round);
     {
       const bool spare = round % 2 == 0;

@@ -12,7 +12,8 @@ import sys
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE_S = 900  # for a slow and busy machine; an idle one needs a tenth of it
+TIMES = int(os.environ.get("RONDO_TIMES", "1"))  # how many times as long the sweeps over random moments are
+PATIENCE_S = 900 * TIMES  # for a slow and busy machine; an idle one needs a tenth of it
 OUT_OF_TIME = 124
 RONDO = "bazel-bin/tools/rondo:/usr/bin/rondo"
 BOTH = "--transport ib --ib-dev rxe0,rxe1"
@@ -49,9 +50,9 @@ def guest(script, *files):
     """What the script said there, and its exit status. Once more if the kernel there came to a stop."""
     brought = [word for file in (*files, libibverbs()) for word in ("--file", file)]
     for _ in range(2):
-        done = subprocess.run(["tools/dev/lab/rdma_vm", "--limit", str(PATIENCE_S - 20), *brought, "--", "bash", "-c", script],
-                              cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
-                              check=False)  # fmt: skip
+        done = subprocess.run(["tools/dev/lab/rdma_vm", "--limit", str(PATIENCE_S - 20), *brought, "--", "bash", "-c",
+                               f"export RONDO_TIMES={TIMES}; {script}"], cwd=REPOSITORY, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)  # fmt: skip
         if done.returncode != OUT_OF_TIME or not KERNEL_HANGS.search(done.stderr):
             break
         print(f"the guest's kernel came to a stop: {KERNEL_HANGS.search(done.stderr)[0]}", file=sys.stderr)
