@@ -189,7 +189,7 @@ std::optional<Outcome> AtOnce(const SeenPeer& peer, Rank self) {
     }
     case Condition::kLaneFailed:  // 300 ms for the cause; and of the two ranks, the higher one reports first
       return Outcome{ErrorCode::kConnectionReset, peer.rank,
-                     peer.after + milliseconds(300) + (peer.rank > self ? milliseconds(200) : milliseconds(0))};
+                     peer.after + milliseconds(300) + (peer.rank > self ? milliseconds(600) : milliseconds(0))};
     default: return std::nullopt;
   }
 }
@@ -260,7 +260,7 @@ TEST_CASE("what rank 1 reports of rank 0 and rank 2, in milliseconds") {
       {Condition::kBlocked, Condition::kLeft, ErrorCode::kClosed, 2, 50},
       {Condition::kBlocked, Condition::kInOtherOperation, ErrorCode::kMismatch, 2, 100},
       {Condition::kLaneFailed, Condition::kBlocked, ErrorCode::kConnectionReset, 0, 300},
-      {Condition::kBlocked, Condition::kLaneFailed, ErrorCode::kConnectionReset, 2, 550},
+      {Condition::kBlocked, Condition::kLaneFailed, ErrorCode::kConnectionReset, 2, 950},
       {Condition::kLaneFailed, Condition::kDead, ErrorCode::kPeerLost, 2, 50},
       {Condition::kLaneFailed, Condition::kLaneFailed, ErrorCode::kConnectionReset, 0, 300},
       {Condition::kCutToIt, Condition::kBlocked, ErrorCode::kTimeout, 0, 2300},
