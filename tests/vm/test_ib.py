@@ -121,29 +121,37 @@ class Ib(unittest.TestCase):
             self.assertIn(words, line)
 
     def test_a_matrix_of_four_addresses_names_the_one_throttled_way(self):
-        """Two addresses on each device. Traffic from the first to the last address, and no other, is throttled to a twentieth of
-        what the slowest way carried before, and a tenth of that is demanded: no speed of this machine is assumed, and a machine that
-        pauses for a moment makes no other way too slow."""
+        """Two addresses on each device. Traffic from the first to the last address, and no other, is throttled to a tenth of what
+        the median way carried before, and a quarter of that is demanded: no speed of this machine is assumed. If the machine pauses,
+        another way is too slow in one run, but not in all three."""
         done = guest(FOUR_ADDRESSES + """
             matrix() { rondo perf send_recv --matrix --addresses 10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4 -e 4K --in-flight 4 -w 4 --json /tmp/json "$@" 2>&1; echo "exit code $?"; }
             matrix -n 40 | grep -v '\r'; echo ==
-            slowest=$(grep -o '"bandwidth_GBps": [0-9.e-]*' /tmp/json | awk '!n++ || $2 < least { least = $2 } END { print least }')
-            enough_gbps=$(awk "BEGIN { print $slowest * 8 / 10 }") throttled_kbit=$(awk "BEGIN { print int($slowest * 8e6 / 20) }")
+            median=$(grep -o '"bandwidth_GBps": [0-9.e-]*' /tmp/json | awk '
+              { for (i = n++; i > 0 && rates[i - 1] > $2; i--) rates[i] = rates[i - 1]; rates[i] = $2 + 0 } END { print rates[int(n / 2)] }')
+            enough_gbps=$(awk "BEGIN { print $median * 8 / 4 }") throttled_kbit=$(awk "BEGIN { print int($median * 8e6 / 10) }")
             tc qdisc add dev veth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
             tc qdisc add dev veth0 parent 1:3 netem rate ${throttled_kbit}kbit
             tc filter add dev veth0 parent 1: protocol ip u32 match ip src 10.0.0.1 match ip dst 10.0.0.4 flowid 1:3
-            matrix --min-gbps $enough_gbps -n 40 --html /tmp/html --csv /tmp/csv; echo ==; cat /tmp/json; echo ==; cat /tmp/html
+            for run in 1 2 3; do
+              matrix --min-gbps $enough_gbps -n 40 --html /tmp/html --csv /tmp/csv; echo ==; cat /tmp/json; echo ==
+            done
+            cat /tmp/html
         """, RONDO)  # fmt: skip
         self.says(done)
-        sound, throttled, pairs, page = done.stdout.split("==\n")
+        sound, *runs, page = done.stdout.split("==\n")
         self.assertIn("exit code 0", sound)
         for line in ("0 guest 10.0.0.1", "3 guest 10.0.0.4", "Path 1 to 2: ib over rxe1:1 [1] RoCE v2 10.0.0.2 (veth1), MTU 4096",
                      "at the other end rxe0:1 [2] RoCE v2 10.0.0.3 (veth0), MTU 4096; line 10 Gbit/s, "):  # fmt: skip
             self.assertIn(line, sound)
-        self.assertIn("exit code 1", throttled)
-        self.assertIn("# Too slow: rank 0 (guest 10.0.0.1) to rank 3 (guest 10.0.0.4): ", throttled)
-        rows = json.loads(pairs)["pairs"]
-        self.assertEqual([(row["from"], row["to"]) for row in rows if row["too_slow"]], [(0, 3)], throttled)
+        for throttled in runs[::2]:
+            self.assertIn("exit code 1", throttled)
+            self.assertIn("# Too slow: rank 0 (guest 10.0.0.1) to rank 3 (guest 10.0.0.4): ", throttled)
+        pairs = [json.loads(text)["pairs"] for text in runs[1::2]]
+        too_slow = [{(row["from"], row["to"]) for row in rows if row["too_slow"]} for rows in pairs]
+        self.assertEqual(len(too_slow), 3)
+        self.assertEqual(set.intersection(*too_slow), {(0, 3)}, too_slow)
+        rows = pairs[0]
         self.assertEqual(rows[2]["from_link"], {"device": "rxe0", "port": 1, "address": "10.0.0.1", "gid_index": 1,
                                                 "gid": "RoCE v2 10.0.0.1 (veth0)", "mtu_bytes": 4096, "line_Gbps": 10})  # fmt: skip
         self.assertEqual((rows[2]["to_link"]["device"], rows[2]["to_link"]["gid_index"]), ("rxe1", 2))
