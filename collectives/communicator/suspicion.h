@@ -41,8 +41,8 @@ struct GracePeriods {
   // reports the failure of a lane only after this time.
   Duration lane_failure_cause = std::chrono::milliseconds(300);
   // Both ranks of a failed lane see the failure, and each can only name the other one. The higher rank, which makes the
-  // connection and so has the reason if it failed, reports first: the lower rank waits this much longer. Longer than a
-  // busy machine delays a process: otherwise both report, and name different culprits.
+  // connection and so has the reason if it failed, reports first: the lower rank waits this much longer. If a busy
+  // machine delays the higher rank by more than that, both report, and may name different culprits.
   Duration higher_rank_report = std::chrono::milliseconds(600);
   // Until all ranks have joined the shared segment, ranks are connected to rank 0 only, and only rank 0 can see which
   // ranks are missing. The other ranks wait this much longer than their deadlines for its report.

@@ -143,7 +143,8 @@ SUITES = [
           ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/scripts"], count_unittest, tier=Tier.QUICK,
           release=(*RONDO, "//tools/dev/lab/...")),
     # The suite uses every core.
-    Suite("lint", "format, headers that no source includes first alone, house rules", 6, ["tools/dev/lint"], count_step, tier=Tier.QUICK, lane=Lane.BUILDING),
+    Suite("lint", "format, house rules, headers alone except those that the suite files compiles", 6, ["tools/dev/lint"], count_step,
+          tier=Tier.QUICK, lane=Lane.BUILDING),
     bazel_tests("asan-full", "what the suite asan leaves out", 10, "asan", "full-asan", tier=Tier.FULL),
     bazel_tests("tsan-full", "what the suite tsan leaves out", 10, "tsan", "full-tsan", tier=Tier.FULL),
     Suite("compare", "tools/dev/compare with the real peers, small", 15,
