@@ -23,7 +23,7 @@ struct FreeMac {
 
 const unsigned char* Raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
 
-// Returns false if OpenSSL does not offer HMAC-SHA256 (a configuration may forbid it) or has no memory.
+// Returns false if OpenSSL does not offer HMAC-SHA256 (a configuration may forbid it) or if memory runs out.
 bool HmacSha256(Bytes key, std::string_view label, std::initializer_list<Bytes> parts, TokenProof& out) {
   const std::unique_ptr<EVP_MAC, FreeMac> mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   const std::unique_ptr<EVP_MAC_CTX, FreeMac> context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
@@ -57,7 +57,7 @@ bool SystemRandom(MutableBytes bytes) {
 
 Result<std::string> MakeTokenText(const RandomSource& random) {
   std::array<std::byte, 32> secret;
-  if (!random(secret)) return Fail(ErrorCode::kResource, "no random bytes for a token");
+  if (!random(secret)) return Fail(ErrorCode::kResource, "cannot make a job token: the system gave no random bytes");
   std::string text = Hex(secret);
   OPENSSL_cleanse(secret.data(), secret.size());
   return text;
@@ -67,18 +67,18 @@ Result<std::shared_ptr<const JobToken>> JobToken::Make(std::string_view text, st
                                                        RandomSource random) {
   if (text.empty()) return Fail(ErrorCode::kInvalidArgument, "{} is empty; a token is a secret text", what);
   if (text.size() > kMaxTokenBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "{} has {} bytes; a token has at most {}", what, text.size(),
+    return Fail(ErrorCode::kInvalidArgument, "{} has {} bytes; a job token may have at most {}", what, text.size(),
                 kMaxTokenBytes);
   }
   const auto odd = std::find_if(text.begin(), text.end(), [](char c) { return c <= ' ' || c > '~'; });
   if (odd != text.end()) {
     return Fail(ErrorCode::kInvalidArgument,
-                "byte {} of {} is a blank or no printable character; a token consists of letters, digits and signs",
+                "byte {} of {} is a blank or not printable; a token consists of letters, digits and punctuation",
                 odd - text.begin() + 1, what);
   }
   DerivedKey key;
   if (!HmacSha256(AsBytes(text), "rondo job token", {}, key)) {
-    return Fail(ErrorCode::kUnsupported, "{} is of no use here: this machine's OpenSSL gives no HMAC-SHA256", what);
+    return Fail(ErrorCode::kUnsupported, "{} cannot be used: this machine's OpenSSL has no HMAC-SHA256", what);
   }
   std::shared_ptr<const JobToken> token(new JobToken(key, std::move(random)));
   OPENSSL_cleanse(key.data(), key.size());
@@ -89,7 +89,7 @@ JobToken::~JobToken() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 TokenProof JobToken::Prove(std::string_view label, std::initializer_list<Bytes> parts) const {
   TokenProof proof;
-  RONDO_CHECK(HmacSha256(key_, label, parts, proof), "OpenSSL gave an HMAC before, and now none");
+  RONDO_CHECK(HmacSha256(key_, label, parts, proof), "OpenSSL computed an HMAC before, but now fails to");
   return proof;
 }
 
@@ -104,7 +104,7 @@ DerivedKey JobToken::Derive(std::string_view label) const { return Prove("derive
 
 Result<Nonce> JobToken::DrawNonce() const {
   Nonce nonce;
-  if (!random_(nonce)) return Fail(ErrorCode::kResource, "no random bytes for a handshake");
+  if (!random_(nonce)) return Fail(ErrorCode::kResource, "cannot begin a handshake: the system gave no random bytes");
   return nonce;
 }
 

@@ -1,9 +1,9 @@
 // The job's token and the proof of knowing it. The token is a secret that all processes of a job share. A process that
 // cannot prove the token is accepted neither as a peer nor as a client of the store (docs/SECURITY.md).
 //
-// A proof is an HMAC-SHA256 (RFC 2104) over the bytes that it vouches for, computed by OpenSSL. The secret itself never
-// leaves the process. An eavesdropper on a proof can test guesses at a secret that a person invented, but cannot guess
-// 32 random bytes. MakeTokenText draws such bytes.
+// A proof is an HMAC-SHA256 (RFC 2104) over the bytes whose origin it proves, computed by OpenSSL. The secret itself
+// never leaves the process. An attacker who reads a proof from the network can try to guess a secret that a person
+// invented, but cannot guess 32 random bytes. MakeTokenText draws such bytes.
 //
 // Thread rule: plain values, each for one thread at a time. A JobToken is constant and may be used on any thread; its
 // RandomSource must allow the same.
@@ -26,8 +26,8 @@ inline constexpr std::size_t kMaxTokenBytes = 1024;
 inline constexpr std::size_t kNonceBytes = 16;
 inline constexpr std::size_t kProofBytes = 32;
 
-// A random number that is used once. An eavesdropper on one handshake therefore cannot replay its messages in another
-// one.
+// A random number that is used for only one handshake. An attacker who records the messages of that handshake therefore
+// cannot use them in another one.
 using Nonce = std::array<std::byte, kNonceBytes>;
 using TokenProof = std::array<std::byte, kProofBytes>;
 using DerivedKey = std::array<std::byte, kProofBytes>;
@@ -43,8 +43,8 @@ Result<std::string> MakeTokenText(const RandomSource& random = SystemRandom);
 class JobToken {
  public:
   // kInvalidArgument: `text` is empty, is longer than kMaxTokenBytes, or has a byte that is not printable ASCII or is a
-  // blank; the message names `what` ("variable RONDO_TOKEN") and never the text. kUnsupported: OpenSSL has no
-  // HMAC-SHA256.
+  // blank. The message names `what`, for example "variable RONDO_TOKEN", and never contains the text. kUnsupported:
+  // OpenSSL has no HMAC-SHA256.
   static Result<std::shared_ptr<const JobToken>> Make(std::string_view text, std::string_view what,
                                                       RandomSource random = SystemRandom);
   ~JobToken();
@@ -57,10 +57,12 @@ class JobToken {
   // Whether `claimed` is the proof that Prove gives. Takes the same time for every `claimed` of the right size.
   bool Proves(Bytes claimed, std::string_view label, std::initializer_list<Bytes> parts) const;
 
-  // 16 hexadecimal digits for people, and for records that ranks compare. Equal tokens give equal digits; different
-  // tokens give equal digits with a probability of 2^-64. The digits reveal nothing else about a random token.
+  // 16 hexadecimal digits that stand for the token in messages, and in records that ranks compare. Equal tokens give
+  // equal digits; different tokens give equal digits with a probability of 2^-64. Apart from equality, the digits
+  // reveal nothing about a random token.
   std::string Fingerprint() const;
-  // A key for another use of the same secret. Its owner can compute neither the token nor the keys of other labels.
+  // Derives a key for another use of the same secret. A process that has only this key can compute neither the token
+  // nor the keys of other labels.
   DerivedKey Derive(std::string_view label) const;
 
   // kResource: no random bytes are available.
@@ -69,7 +71,7 @@ class JobToken {
  private:
   JobToken(const DerivedKey& key, RandomSource random) : key_(key), random_(std::move(random)) {}
 
-  DerivedKey key_;  // derived from the text, which is not kept; wiped by the destructor
+  DerivedKey key_;  // derived from the token's text, which is not stored; the destructor overwrites the key with zeros
   const RandomSource random_;
 };
 

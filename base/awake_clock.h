@@ -22,7 +22,8 @@ namespace rondo {
 class AwakeClock final : public Clock {
  public:
   static constexpr Duration kTick = std::chrono::milliseconds(100);
-  // A gap up to this length still counts as time that passed, because threads may have to wait for a core.
+  // A gap between two ticks counts as running time up to this length, because the ticking thread may have to wait for a
+  // CPU core.
   static constexpr Duration kGap = std::chrono::milliseconds(300);
 
   explicit AwakeClock(std::shared_ptr<const Clock> machine) : machine_(std::move(machine)) {}
@@ -42,7 +43,7 @@ class AwakeClock final : public Clock {
     ticked_at_ = now;
     ticks_ = true;
   }
-  // Ends the calls of Tick. From then on this clock advances with the machine's clock.
+  // Must be called after the last call of Tick. After that, this clock advances with the machine's clock.
   void EndTicks() {
     Tick();
     const std::lock_guard lock(mutex_);
@@ -57,7 +58,7 @@ class AwakeClock final : public Clock {
   Duration stopped_for_ = Duration::zero();
 };
 
-// Owns the thread that calls Tick, until destruction. The constructor throws what std::thread throws.
+// Owns the thread that calls Tick, until destruction. The constructor throws the same exceptions as std::thread.
 class AwakeClockTicker {
  public:
   explicit AwakeClockTicker(std::shared_ptr<AwakeClock> clock) : clock_(std::move(clock)) {

@@ -1,6 +1,6 @@
 // Little-endian fields in a string of bytes: the encoding of every record, address, handshake and control message that
 // leaves the process (docs/WIRE.md). A text is encoded as its length, then its bytes. The caller chooses the number of
-// bits of the length. Values without threads or I/O.
+// bits of the length. The classes are plain values and use neither threads nor I/O.
 #pragma once
 
 #include <concepts>
@@ -48,7 +48,8 @@ class ByteWriter {
 
 // Reads what a ByteWriter wrote; the bytes may come from any sender and need not be valid. ok() becomes false if a
 // field runs past the end or a text is longer than allowed. It then stays false, and every later read gives zero or an
-// empty text. Never allocates. The bytes must outlive the reader and the texts that it returned.
+// empty text. Never allocates. The bytes must outlive the reader and the texts that it returned, because the texts
+// point into the bytes.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}

@@ -10,7 +10,8 @@
 namespace rondo {
 namespace {
 
-// Version 1 expresses "no limit" as its largest value: just below 2^63, rounded to pages.
+// Version 1 expresses "no limit" as its largest value: 2^63 - 1, rounded down to whole pages. Every limit from this
+// constant on means "no limit".
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
 // The group of a process in one hierarchy.
@@ -53,12 +54,12 @@ std::string Unescaped(std::string_view text) {
   return plain;
 }
 
-// The process's group in the hierarchy of `controller`. If a controller could belong to either version, version 1 wins:
-// /proc lists it under version 1 only if it is in use there.
+// The process's group in the hierarchy of `controller`. If /proc lists a controller under version 1, version 1 is used,
+// because /proc does this only for controllers that version 1 manages.
 std::optional<Membership> FindMembership(const std::string& controller, const std::string& root, pid_t pid) {
   std::ifstream lines(root + "/proc/" + (pid == 0 ? "self" : std::to_string(pid)) + "/cgroup");
   std::optional<Membership> version_2;
-  // 0::/user.slice/session-3.scope     4:memory:/docker/6f...     2:cpu,cpuacct:/
+  // examples of lines: "0::/user.slice/session-3.scope", "4:memory:/docker/6f...", "2:cpu,cpuacct:/"
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
@@ -69,7 +70,8 @@ std::optional<Membership> FindMembership(const std::string& controller, const st
   return version_2;
 }
 
-// 35 31 0:32 /docker/6f /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+// Reads mountinfo. Example of a line: "35 31 0:32 /docker/6f /sys/fs/cgroup/memory rw,relatime - cgroup cgroup
+// rw,memory".
 std::vector<Mount> FindMounts(bool version_2, const std::string& controller, const std::string& root) {
   std::vector<Mount> mounts;
   std::ifstream lines(root + "/proc/self/mountinfo");
@@ -86,7 +88,7 @@ std::vector<Mount> FindMounts(bool version_2, const std::string& controller, con
   return mounts;
 }
 
-// The usual mount of a hierarchy, in case /proc does not list any.
+// The usual mount of a hierarchy, used if /proc lists none.
 Mount UsualMount(const Membership& membership, const std::string& controller, const std::string& root) {
   const std::string groups = "/sys/fs/cgroup";
   if (membership.version_2) return {"/", groups};
@@ -101,7 +103,7 @@ std::optional<std::string> PathBelow(const Mount& mount, const std::string& path
   if (!path.starts_with(top) || (path.size() > top.size() && path[top.size()] != '/')) return std::nullopt;
   std::string below = path.substr(top.size());
   if (below == "/") below.clear();
-  // Within a cgroup namespace, the kernel shows a process outside of it at /../...
+  // In a cgroup namespace, the kernel shows the path of a process outside of the namespace as /../...
   if (below.find("/..") != std::string::npos) return std::nullopt;
   return below;
 }
@@ -113,7 +115,7 @@ void ForEachPair(const std::string& path, const Take& take) {
   for (std::string name; file >> name >> value;) take(name, value);
 }
 
-// Absent: there is no such file, or it does not hold a number ("max").
+// nullopt: there is no such file, or it does not contain a number (but "max", for example).
 std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -142,7 +144,7 @@ std::vector<std::string> CgroupFolders(const std::string& controller, const std:
   const auto holds = [&](const Mount& mount) { return PathBelow(mount, membership->path).has_value(); };
   const auto found = std::find_if(mounts.begin(), mounts.end(), holds);
   const Mount& mount = found == mounts.end() ? mounts.front() : *found;
-  // A container may not see the folder of a process's own group, but it sees the groups around that group.
+  // A container may see no folder for the process's own group, although it sees folders of the enclosing groups.
   std::string path = PathBelow(mount, membership->path).value_or("");
   while (true) {
     if (Exists(root + mount.folder + path)) folders.push_back(mount.folder + path);
@@ -165,7 +167,8 @@ std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& folder, const st
   MemoryCgroup group{.folder = folder, .limit_bytes = {}, .usage_bytes = *usage};
   group.limit_bytes = ReadNumber(files + (version_2 ? "max" : "limit_in_bytes"));
   if (group.limit_bytes >= kNoLimit) group.limit_bytes.reset();
-  // In version 1 the names with "total_" include the groups below, as the usage does. Version 2 always includes them.
+  // The usage includes the groups below this one, so the values that are read here must include them, too. In version 1
+  // only those named "total_..." do; in version 2 all do.
   const std::string prefix = version_2 ? "" : "total_";
   ForEachPair(files + "stat", [&](const std::string& name, std::uint64_t value) {
     if (name == prefix + "active_file" || name == prefix + "inactive_file") group.reclaimable_bytes += value;

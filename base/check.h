@@ -20,7 +20,7 @@ std::string CheckMessage(fmt::format_string<Args...> text, Args&&... args) {
 
 }  // namespace rondo::internal
 
-// RONDO_CHECK(a == b) or RONDO_CHECK(a == b, "chunk {} of {}", chunk, chunks)
+// Usage: RONDO_CHECK(a == b) or RONDO_CHECK(a == b, "chunk {} of {}", chunk, chunks).
 #define RONDO_CHECK(condition, ...)                                                                                 \
   do {                                                                                                              \
     if (!(condition)) [[unlikely]]                                                                                  \

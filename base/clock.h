@@ -1,5 +1,6 @@
-// A clock that the caller hands in. Code outside base/ neither reads a system clock nor sleeps by itself, so tests and
-// the simulator can run on virtual time. Deadlines are absolute points on this monotonic clock.
+// The interface of clocks. Callers pass a Clock to the library. Code outside base/ uses only that clock to read the
+// time and to sleep, so tests and the simulator can run on virtual time. Deadlines are absolute points on this
+// monotonic clock.
 #pragma once
 
 #include <atomic>
@@ -30,11 +31,12 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint Now() const = 0;
-  // A cheaper clock, at most kCoarse behind Now. For counting deadlines that are far away.
+  // A clock that is cheaper to read than Now, and at most kCoarse behind it. It is meant for deadlines that are far
+  // away.
   virtual TimePoint CoarseNow() const { return Now(); }
   static constexpr Duration kCoarse = std::chrono::milliseconds(20);
   // Time since 1970-01-01 UTC, for people and for comparing the records of several machines. It jumps when the system's
-  // clock is set, so no deadline may depend on it. On a virtual clock this is virtual time.
+  // clock is set, so it must not be used for deadlines. On a virtual clock this is virtual time.
   virtual Duration WallNow() const { return Now().time_since_epoch(); }
 };
 

@@ -30,8 +30,8 @@ inline constexpr std::array kAllDataTypes{
     DataType::kFloat32, DataType::kFloat64, DataType::kBool,
 };
 
-// An internal signed integer of 16 bytes: the wide type for averages of 64-bit integers. Users cannot select it: it is
-// not in kAllDataTypes, and ParseDataType does not accept its name.
+// An internal signed integer of 16 bytes. It is the wide type for averages of 64-bit integers. Users cannot select it,
+// because it is not in kAllDataTypes, and ParseDataType does not accept its name.
 inline constexpr auto kInt128 = static_cast<DataType>(12);
 
 constexpr std::size_t SizeOf(DataType type) {
@@ -57,8 +57,9 @@ constexpr bool IsFloating(DataType type) {
          type == DataType::kFloat64;
 }
 
-// The wider type in which elements of `type` can be summed. Integers are then exact for the largest possible number of
-// ranks, and 16-bit floats are rounded once, at the end. If there is no wider type, returns `type`.
+// The wider type in which elements of `type` can be summed. In this type, sums of integers are exact even for the
+// largest possible number of ranks, and 16-bit floats are rounded only once, at the end. If there is no wider type,
+// returns `type`.
 constexpr DataType WideTypeOf(DataType type) {
   switch (type) {
     case DataType::kInt8: return DataType::kInt32;
@@ -73,8 +74,8 @@ constexpr DataType WideTypeOf(DataType type) {
   }
 }
 
-// The type in which an average of `type` is summed and divided. The average is then right if it fits `type`, however
-// large the sum is. bfloat16 is not widened, because float32 has the same range. Types that are not widened are scaled
+// The type in which an average of `type` is summed and divided. The average is then correct if it fits `type`, even if
+// the sum does not. bfloat16 is not widened, because float32 has the same range. Types that are not widened are scaled
 // instead (collectives/kernels/reduce.h).
 constexpr DataType AverageTypeOf(DataType type) { return type == DataType::kBfloat16 ? type : WideTypeOf(type); }
 

@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-// Changes texts only if necessary, since nearly all are printable.
+// Makes the texts printable. Copies a text only if that is necessary, because nearly all are printable.
 ErrorDetails Shown(ErrorDetails details) {
   for (std::string* text : {&details.message, &details.host, &details.address, &details.interface, &details.collective,
                             &details.first_cause}) {

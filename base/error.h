@@ -1,8 +1,8 @@
 // What went wrong, where, and who caused it.
 //
 // An Error is a small immutable value (one shared pointer). Copying is cheap and allowed on any thread. The code that
-// first detects a failure creates the Error; upper layers add what they know by With(). A programming mistake is not an
-// Error: RONDO_CHECK handles it.
+// first detects a failure creates the Error. Upper layers call With() to add what they know. A programming mistake is
+// not an Error: RONDO_CHECK handles it.
 //
 // All texts of an Error can be shown as they are. Text that came from a peer, a file or a variable has been made
 // printable (printable.h); its line feeds are kept.
@@ -24,8 +24,8 @@ struct RankFrame;
 enum class ErrorCode : std::uint8_t {
   kInvalidArgument = 1,  // the call's arguments are wrong; nothing was started, and the communicator has not failed
   kUnsupported,          // this build or machine lacks the capability
-  kNotReady,             // a Wait ended before its operation did; the operation continues
-  kTimeout,              // a deadline passed; the message says who is missing
+  kNotReady,             // a Wait ended before the operation did; the operation continues
+  kTimeout,              // a deadline passed; the message says which ranks are missing
   kPeerLost,             // a rank died: its connections closed without a goodbye
   kConnectionReset,      // a connection broke although its rank is alive
   kUnreachable,          // no address of a rank accepted a connection
@@ -34,19 +34,19 @@ enum class ErrorCode : std::uint8_t {
   kVersionMismatch,      // ranks run versions or configurations that cannot work together
   kDuplicateRank,        // two processes claim one rank
   kWorldSizeMismatch,    // processes disagree about the number of ranks
-  kRendezvousTimeout,    // not all ranks arrived in time; the message names those that did and those that did not
-  kStale,                // a leftover of an earlier run or generation
-  kStoreLost,            // the store's connection broke
-  kStoreTimeout,         // the store did not answer, or a key did not appear, in time
-  kStoreIo,              // a file store's file could not be used
-  kAddressInUse,         // a port is taken
-  kResource,             // a limit of the system or of Options: file descriptors, locked memory, pending connections
+  kRendezvousTimeout,  // not all ranks arrived in time; the message names the ranks that arrived and the missing ranks
+  kStale,              // a process or its data belongs to an earlier run or generation
+  kStoreLost,          // the store's connection broke
+  kStoreTimeout,       // the store did not answer, or a key did not appear, in time
+  kStoreIo,            // a file store's file could not be used
+  kAddressInUse,       // a port is taken
+  kResource,           // a limit of the system or of Options: file descriptors, locked memory, pending connections
   kOutOfMemory,
   kCorrupt,      // a checksum did not match
   kAuth,         // a process could not prove that it belongs to the job
   kAborted,      // Abort() was called on this rank
   kPeerAborted,  // Abort() was called on another rank
-  kClosed,       // the communicator was used after Close(), or a peer closed it while it was still needed
+  kClosed,       // the communicator was used after Close(), or a peer closed although this rank still needed that peer
   kInternal,     // a bug in Rondo
   // Ranks were lost, and the remaining ranks could not agree to continue without them; the first cause says why.
   kRebuildFailed,
@@ -69,9 +69,9 @@ struct ErrorDetails {
   std::string collective;  // the operation's descriptor in words: "all_reduce float32 x 1000 sum"
   std::optional<Sequence> sequence;
   std::optional<std::uint32_t> step;  // the index of the step in this rank's schedule
-  std::uint64_t bytes_done = 0;       // how much of that step is done
+  std::uint64_t bytes_done = 0;       // the number of bytes of that step that were transferred
   std::uint64_t bytes_due = 0;
-  std::string first_cause;  // if another error caused this one: that error, as text
+  std::string first_cause;  // the text of the error that caused this error, if there is one
   // If set, this is an error of a group (rank_frame.h): `rank` and `culprit` are ranks of the group, and the texts name
   // every rank by both its numbers. Null: all ranks are ranks of the job.
   std::shared_ptr<const RankFrame> frame = nullptr;
@@ -89,7 +89,7 @@ class Error {
   Rank culprit() const { return details_->culprit; }
   const ErrorDetails& details() const { return *details_; }
 
-  // A copy with the changes that `change` makes. Upper layers add what they know this way.
+  // Returns a copy to which `change` was applied. Upper layers use it to add details.
   template <typename Change>  // void(ErrorDetails&)
   Error With(Change&& change) const {
     ErrorDetails copy = *details_;

@@ -1,5 +1,6 @@
-// The two 16-bit floating types as bit patterns, one value at a time. These conversions are the reference for the
-// vector kernels (collectives/kernels); tools and tests use them to fill and print buffers.
+// Conversions of single values between float32 and the two 16-bit floating types, which are represented as bit
+// patterns. These conversions are the reference for the vector kernels (collectives/kernels); tools and tests use them
+// to fill and print buffers.
 //
 // Conversion to float32 is exact. Conversion from float32 rounds once, to nearest, ties to even. Subnormals are kept,
 // values that are too large become infinity, and every NaN becomes the type's canonical quiet NaN.
@@ -33,11 +34,14 @@ constexpr std::uint16_t ToFloat16(float value) {
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7FFF'FFFFu;
   if (magnitude > 0x7F80'0000u) return kNanFloat16;
-  if (magnitude >= 0x4780'0000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // from 2^16 on, infinity too
+  // infinity, and values from 2^16 on, become infinity
+  if (magnitude >= 0x4780'0000u) return static_cast<std::uint16_t>(sign | 0x7C00u);
   const std::uint32_t exponent = magnitude >> 23;
-  if (exponent < 127 - 24 - 1) return static_cast<std::uint16_t>(sign);  // below half of the smallest subnormal
-  // `significand` has its hidden bit. `lost` counts its bits that a half cannot hold: 13, and more for a subnormal
-  // result. A carry out of the rounding increments the exponent, which is correct, also if the result becomes infinity.
+  // values below half of the smallest subnormal become zero
+  if (exponent < 127 - 24 - 1) return static_cast<std::uint16_t>(sign);
+  // `significand` includes its hidden bit. `lost` is the number of its bits that do not fit into a half: 13, or more
+  // for a subnormal result. If rounding up carries into the exponent, the exponent grows by one. That is correct, even
+  // if the result becomes infinity.
   const bool subnormal = exponent < 127 - 14;
   const std::uint32_t significand = subnormal ? (magnitude & 0x7F'FFFFu) | 0x80'0000u : magnitude - ((127 - 15) << 23);
   const std::uint32_t lost = subnormal ? 13 + (127 - 14) - exponent : 13;

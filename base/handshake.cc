@@ -5,7 +5,8 @@
 namespace rondo {
 namespace {
 
-// Names the variable next to the process in which a user can set it.
+// The variable to name in the message if `name` is this process; "" for the other end. The user who reads the message
+// can set the variable only for this process.
 std::string_view Variable(std::string_view name) { return name == kThisProcess ? " (RONDO_TOKEN)" : ""; }
 
 Error OneSided(std::string_view with, std::string_view without) {
@@ -49,8 +50,8 @@ Result<std::optional<Nonce>> ClientProof::Begin() const {
 }
 
 Result<TokenProof> ClientProof::Answer(Bytes first_message, Bytes challenge) {
-  if (!token_) return Fail(OneSided("it", kThisProcess));
-  if (!challenge_.empty()) return Fail(ErrorCode::kProtocol, "it asks twice for a proof of the job's token");
+  if (!token_) return Fail(OneSided("the other side", kThisProcess));
+  if (!challenge_.empty()) return Fail(ErrorCode::kProtocol, "the other side asked twice for a proof of the job token");
   first_message_.assign(first_message.begin(), first_message.end());
   challenge_.assign(challenge.begin(), challenge.end());
   return token_->Prove(names_.client_label, {first_message_, challenge_});
@@ -58,13 +59,15 @@ Result<TokenProof> ClientProof::Answer(Bytes first_message, Bytes challenge) {
 
 Status ClientProof::Believe(Bytes reply, const std::optional<TokenProof>& proof) const {
   if (!token_) {
-    if (proof) return Fail(ErrorCode::kProtocol, "it proves a token that it was not asked for");
+    if (proof)
+      return Fail(ErrorCode::kProtocol, "the other side sent a proof of its token, which this process did not ask for");
     return {};
   }
   if (challenge_.empty())
-    return Fail(ErrorCode::kAuth, "it did not ask this process to prove the job's token (RONDO_TOKEN), so it has none");
+    return Fail(ErrorCode::kAuth,
+                "the other side has no job token, because it did not ask this process to prove its own (RONDO_TOKEN)");
   if (proof && token_->Proves(*proof, names_.server_label, {first_message_, challenge_, reply})) return {};
-  return Fail(ErrorCode::kAuth, "it did not prove that it knows this process's job token (RONDO_TOKEN)");
+  return Fail(ErrorCode::kAuth, "the other side did not prove that it knows this process's job token (RONDO_TOKEN)");
 }
 
 }  // namespace rondo

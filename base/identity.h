@@ -1,4 +1,5 @@
-// The credentials of a process, for peers and for stores. They are made once and then handed on.
+// The credentials that a process uses towards peers and stores. They are made once and then passed to the code that
+// needs them.
 //
 // Thread rule: plain values, each for one thread at a time.
 #pragma once
@@ -11,7 +12,7 @@
 namespace rondo {
 
 struct Identity {
-  std::shared_ptr<const JobToken> token = nullptr;  // null: this process has none
+  std::shared_ptr<const JobToken> token = nullptr;  // null: this process has no token
   std::shared_ptr<const TlsContext> tls = nullptr;  // null: connections are not encrypted
 };
 

@@ -9,7 +9,8 @@ namespace rondo {
 using Rank = std::int32_t;
 inline constexpr Rank kNoRank = -1;
 
-// Counts the collectives of one communicator, from 1. All ranks count the same, so a number names one operation.
+// Counts the collectives of one communicator, from 1. All ranks count alike, so a number names the same operation on
+// all of them.
 using Sequence = std::uint64_t;
 
 }  // namespace rondo

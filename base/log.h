@@ -1,7 +1,7 @@
-// The destination of the library's log lines. The caller hands in a Logger; a null pointer disables logging. The
-// library logs its choices (which address, which congestion control, which fallback and why) and refusals, never an
-// error that it also returns. All log text is made printable (printable.h), because it may quote bytes of foreign
-// clients.
+// The destination of the library's log lines. The caller passes a Logger to the library; a null pointer disables
+// logging. The library logs its choices (which address, which congestion control, which fallback and why) and refusals.
+// It never logs an error that it also returns. All log text is made printable (printable.h), because it may quote bytes
+// of foreign clients.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,4 +1,5 @@
-// A std::mutex with thread-safety annotations, which the standard library lacks, so that clang can check its use.
+// A std::mutex with thread-safety annotations, so that clang can check its use. The standard library's mutex has no
+// such annotations.
 #pragma once
 
 #include <condition_variable>

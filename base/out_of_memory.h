@@ -1,5 +1,5 @@
-// How the library reports that memory ran out: as an Error, since no exception leaves the library. The outermost
-// functions and threads catch std::bad_alloc from everything below them. Nothing is retried.
+// Functions that report exhausted memory as an Error. This is necessary because no exception leaves the library. The
+// outermost functions and threads catch std::bad_alloc. They do not retry the operation.
 #pragma once
 
 #include <new>
@@ -10,7 +10,8 @@
 
 namespace rondo {
 
-// kOutOfMemory: "memory ran out while <doing>", or Error::MemoryRanOut() if memory for that text is lacking too.
+// kOutOfMemory: "memory ran out while <doing>", or Error::MemoryRanOut() if there is not enough memory for that text
+// either.
 Error OutOfMemoryWhile(std::string_view doing) noexcept;
 
 // Returns the Result or Status of `call`, or kOutOfMemory if `call` threw std::bad_alloc.

@@ -1,5 +1,5 @@
-// Makes text that came from outside (a peer, a file, a variable) safe to show. A terminal obeys control characters, and
-// some formats accept only UTF-8.
+// Makes text that came from outside (a peer, a file, a variable) safe to show. This is necessary because a terminal
+// obeys control characters, and some formats accept only UTF-8.
 //
 // Errors and log lines do this whenever they are made (error.h, log.h). Code that writes foreign text elsewhere, or
 // needs it on one line, calls these functions.

@@ -1,5 +1,6 @@
-// A pseudorandom generator that the caller hands in: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
-// number generators", OOPSLA 2014). One seed gives the same run on every machine; the distributions of std would not.
+// A pseudorandom generator, which callers pass to the functions that need it: SplitMix64 (Steele, Lea, Flood: "Fast
+// splittable pseudorandom number generators", OOPSLA 2014). The same seed gives the same numbers on every machine. The
+// distributions of the standard library do not guarantee this.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // Uniform in [0, below); 0 for below == 0. The bias of the modulo is under 2^-32 for every bound used here.
+  // Uniform in [0, below); 0 for below == 0. The bias of the modulo is under 2^-32 for every bound that Rondo uses.
   std::uint64_t Below(std::uint64_t below) { return below == 0 ? 0 : Next() % below; }
   // Uniform in [low, high].
   std::uint64_t Between(std::uint64_t low, std::uint64_t high) { return low + Below(high - low + 1); }

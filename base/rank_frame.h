@@ -10,10 +10,10 @@
 
 namespace rondo {
 
-// The ranks of the job that form one group. Immutable once shared; any thread.
+// The ranks of the job that form one group. It does not change after it was shared, so any thread may read it.
 struct RankFrame {
   std::string group;        // the name of the group
-  std::vector<Rank> ranks;  // the rank in the job, by rank in the group
+  std::vector<Rank> ranks;  // the ranks in the job, indexed by the rank in the group
 
   // "rank 3 (rank 1 of group 0.1.0)"; "rank 9 of group 0.1.0" if the group has no such rank.
   std::string Name(Rank rank) const;

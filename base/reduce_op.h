@@ -17,8 +17,8 @@ enum class ReduceOp : std::uint8_t {
   kProd,     // integers wrap modulo 2^bits
   kMin,      // a NaN operand gives the canonical NaN; -0 is below +0
   kMax,      // a NaN operand gives the canonical NaN; -0 is below +0
-  // The sum, divided by the world size once, at the end; integers round towards zero. The result is right if it fits
-  // the type: integers and float16 are summed in a wider type (AverageTypeOf), other floats are scaled
+  // The sum, divided by the world size once, at the end; integers round towards zero. The result is correct if it fits
+  // the type, because integers and float16 are summed in a wider type (AverageTypeOf), and other floats are scaled
   // (kernels/reduce.h).
   kAvg,
   kBand,  // bitwise on integers, logical on bool

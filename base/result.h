@@ -1,4 +1,4 @@
-// Result<T>: a value or an Error. Status: nothing or an Error. No exception crosses a public header of Rondo.
+// Result<T> is a value or an Error. Status is success or an Error. No exception crosses a public header of Rondo.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@ template <typename T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-// The error result of a function, for example
+// Makes the error that a function returns, for example
 //   return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", rank, world - 1);
 template <typename... Args>
 tl::unexpected<Error> Fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {

@@ -8,7 +8,8 @@
 
 namespace rondo {
 
-// Parses "30", "0.5". kInvalidArgument, "wants seconds, ...": not a number, or not more than 0 and at most a million.
+// Parses "30", "0.5". kInvalidArgument, "expected seconds, ...": the text is not a number, or the number is not above
+// 0, or it is above a million.
 Result<Duration> ParseSeconds(std::string_view text);
 
 }  // namespace rondo

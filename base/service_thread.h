@@ -1,4 +1,5 @@
-// Starts Rondo's own threads. They are named, so that top -H and gdb show whose they are, and have signals blocked.
+// Starts Rondo's own threads. They have names, so that top -H and gdb show that they are Rondo's. They also have
+// signals blocked.
 #pragma once
 
 #include <pthread.h>
@@ -6,15 +7,15 @@
 #include <thread>
 #include <utility>
 
-#include "base/deaf.h"
+#include "base/scoped_signal_block.h"
 
 namespace rondo {
 
-// `name` must be static and at most 15 characters long (pthread_setname_np). Throws what std::thread throws:
+// `name` must be a static string of at most 15 characters (pthread_setname_np). Throws what std::thread throws:
 // std::system_error if the system cannot start a thread, and std::bad_alloc.
 template <typename Body>
 std::thread StartServiceThread(const char* name, Body body) {
-  const DeafToSignals deaf;  // a new thread inherits the signal mask of its creator
+  const ScopedSignalBlock block;  // a new thread inherits the signal mask of its creator
   return std::thread([name, body = std::move(body)]() mutable {
     pthread_setname_np(pthread_self(), name);
     body();

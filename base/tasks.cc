@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-// "control group /sys/fs/cgroup/pids/G allows 12 (pids.max) and has 12"
+// Returns for example "control group /sys/fs/cgroup/pids/G allows 12 processes and threads (pids.max) and has 12".
 std::string Limits(const std::string& root) {
   std::string limits;
   const auto add = [&](const std::string& limit) {
@@ -20,12 +20,13 @@ std::string Limits(const std::string& root) {
     limits += limit;
   };
   for (const TaskCgroup& group : TaskCgroups(root))
-    add(fmt::format("control group {} allows {} (pids.max) and has {}", group.folder, group.limit, group.used));
+    add(fmt::format("control group {} allows {} processes and threads (pids.max) and has {}", group.folder, group.limit,
+                    group.used));
   rlimit user{};
   // The kernel does not apply this limit to root.
   if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &user) == 0 && user.rlim_cur != RLIM_INFINITY)
-    add(fmt::format("this user may have {} (ulimit -u, RLIMIT_NPROC)", user.rlim_cur));
-  if (limits.empty()) limits = "the system has a limit (sysctl kernel.threads-max, kernel.pid_max)";
+    add(fmt::format("this user may have at most {} (ulimit -u, RLIMIT_NPROC)", user.rlim_cur));
+  if (limits.empty()) limits = "the system limits their number (sysctl kernel.threads-max, kernel.pid_max)";
   return limits;
 }
 

@@ -1,5 +1,5 @@
-// Annotations that say which lock guards what, which clang checks (-Wthread-safety in .bazelrc's clang builds). For
-// other compilers the macros are empty.
+// Annotations that say which lock guards which data. clang checks them (-Wthread-safety in .bazelrc's clang builds).
+// For other compilers the macros are empty.
 #pragma once
 
 #if defined(__clang__)
@@ -13,8 +13,8 @@
 #define RONDO_SCOPED_LOCK RONDO_THREAD_ANNOTATION(scoped_lockable)
 // Data that may be used only while the lock is held.
 #define RONDO_GUARDED_BY(lock) RONDO_THREAD_ANNOTATION(guarded_by(lock))
-// Of a function, in this order: the caller must hold the lock; must not hold it; the function acquires it; releases it;
-// acquires it if the function returns `result`.
+// These annotate functions. The meanings, in the order of the macros: the caller must hold the lock; the caller must
+// not hold it; the function acquires it; the function releases it; the function acquires it if it returns `result`.
 #define RONDO_REQUIRES(...) RONDO_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define RONDO_EXCLUDES(...) RONDO_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define RONDO_ACQUIRES(...) RONDO_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))

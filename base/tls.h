@@ -2,10 +2,11 @@
 // connection (TlsSession). OpenSSL implements it; no header of OpenSSL is included here.
 //
 // A job uses one of two ways to authenticate its processes:
-//   psk            both sides hold the same 32 bytes. Keys are fresh for every connection (a Diffie-Hellman exchange).
-//                  So an attacker who learns the 32 bytes later cannot decrypt recorded traffic.
+//   psk            both sides hold the same 32 bytes. Every connection gets new keys by a Diffie-Hellman exchange. So
+//                  an attacker who learns the 32 bytes later cannot decrypt recorded traffic.
 //   certificates   both sides present a certificate. Each requires the other's to be signed by the CA in ca_file and to
-//                  be valid now. Every process with such a certificate belongs to the job: its names are not checked.
+//                  be valid now. Every process with such a certificate belongs to the job; the names in the certificate
+//                  are not checked.
 //
 // If a peer cannot prove that it belongs to the job, the error is kAuth. It says what was wrong and names the address.
 #pragma once
@@ -43,10 +44,11 @@ Result<std::string> NewTlsPsk();
 struct TlsOptions {
   TlsMode mode = TlsMode::kOff;
   std::string psk = {};                // kPsk: kTlsPskBytes random bytes, the same on all ranks; never printed
-  std::string psk_identity = "rondo";  // kPsk: says in the clear which key is meant; 1 to 128 bytes
+  std::string psk_identity = "rondo";  // kPsk: the name of the key, sent unencrypted; 1 to 128 bytes
   std::string ca_file = {};            // kCertificates: PEM file of the trusted authorities
-  std::string certificate_file = {};   // kCertificates: PEM, this process's certificate, then the intermediate ones
-  std::string key_file = {};           // kCertificates: PEM, without a password
+  // kCertificates: PEM file with this process's certificate, then the intermediate certificates
+  std::string certificate_file = {};
+  std::string key_file = {};  // kCertificates: PEM file with the certificate's private key, without a password
 };
 
 // The settings that all connections of a process share. Immutable; any thread.
@@ -72,22 +74,24 @@ class TlsContext {
   ssl_ctx_st* context_ = nullptr;
 };
 
-// The largest record, and the most that TLS adds to it: header, type and tag, and a change of keys before it.
+// The largest number of bytes in one record, and the largest number that TLS adds to it: header, type, tag, and a
+// change of keys before the record.
 inline constexpr std::size_t kTlsRecordBytes = 16384;
 inline constexpr std::size_t kTlsOverheadBytes = 128;
-// The smallest buffer of a direction: it holds one record. It is enough for connections that need not be fast.
+// The smallest buffer for one direction, which holds one record. It is large enough for connections that need not be
+// fast.
 inline constexpr std::size_t kTlsSmallBuffer = kTlsRecordBytes + 2 * kTlsOverheadBytes;
 
-// The answer of a side without TLS to a peer that begins with TLS: a fatal alert, unexpected_message, in the clear. It
-// tells the peer why the connection fails. BeginsTls recognizes such a beginning: the first bytes of a handshake
-// record.
+// A side without TLS sends this to a peer that begins with TLS: an unencrypted fatal alert, unexpected_message. The
+// alert tells the peer why the connection fails. BeginsTls recognizes such a peer by its first bytes, which are those
+// of a handshake record.
 inline constexpr std::array<std::byte, 7> kTlsNotSpoken{std::byte{0x15}, std::byte{0x03}, std::byte{0x03}, std::byte{0},
                                                         std::byte{2},    std::byte{2},    std::byte{10}};
 inline bool BeginsTls(Bytes first) {
   return first.size() >= 2 && first[0] == std::byte{0x16} && first[1] == std::byte{0x03};
 }
 
-// The TLS protocol of one connection: bytes in, bytes out, no socket. The owner of the connection must move
+// The TLS protocol of one connection, without a socket. The owner of the connection must move
 //
 //   received bytes   into Room(), then call Received(n), or ReceivedEnd() when the stream has ended;
 //   Unsent()         to the peer, then call Sent(n);
@@ -96,7 +100,7 @@ inline bool BeginsTls(Bytes first) {
 // Write and Read allocate nothing. Keys are changed after every kRecordsPerKey records.
 //
 // After an error every call returns the same error. Unsent() may then hold an alert that tells the peer the reason:
-// send it before closing.
+// send this alert before closing the connection.
 //
 // Thread rule: one thread at a time.
 class TlsSession {
@@ -113,11 +117,11 @@ class TlsSession {
 
   // ---- the connection's bytes ----
 
-  // The space for received bytes. Empty while earlier received bytes have not been read.
+  // The space for received bytes. It is empty while earlier received bytes have not been read.
   MutableBytes Room();
   void Received(std::size_t bytes);
   void ReceivedEnd();
-  // Whether received bytes are left that Handshake or Read has not consumed.
+  // Whether there are received bytes that neither Handshake nor Read has consumed.
   bool HasReceived() const;
   // The first contiguous bytes to send. Call it again after Sent.
   Bytes Unsent() const;
@@ -125,10 +129,10 @@ class TlsSession {
 
   // ---- the protocol ----
 
-  // Advances the handshake as far as possible without blocking. True: the keys of both sides are in use. (A client
-  // reaches this before the server has checked the client's certificate; a refusal arrives as an error of Read.) kAuth:
-  // one side could not authenticate the other; the error says why. kConnectionReset: the peer closed the connection
-  // during the handshake.
+  // Advances the handshake as far as possible without blocking. True: the keys of both sides are in use. (A client gets
+  // true before the server has checked the client's certificate. If the server refuses the certificate, a later Read
+  // returns the error.) kAuth: one side could not authenticate the other; the error says why. kConnectionReset: the
+  // peer closed the connection during the handshake.
   Result<bool> Handshake();
   bool established() const { return established_; }
 
@@ -136,27 +140,28 @@ class TlsSession {
   // established().
   Result<std::size_t> Write(std::span<const Bytes> pieces);
   // Copies decrypted bytes to `destination` and returns their number; 0: none are available now, or ended(). kCorrupt:
-  // bytes were changed on the way. kConnectionReset: the stream ended without the peer's notice of its end. REQUIRES:
+  // bytes were changed in transit. kConnectionReset: the stream ended without the peer's notice of its end. REQUIRES:
   // established().
   Result<std::size_t> Read(MutableBytes destination);
 
-  // Ends the stream: puts a notice for the peer into the buffer, if there is room, that nothing follows.
+  // Ends the stream. If the buffer has room, adds TLS's close notice, so that the peer knows that no bytes follow.
   void Finish();
-  // Whether the peer sent that notice and all bytes before it have been read.
+  // Whether the peer sent its close notice and all bytes before the notice have been read.
   bool ended() const { return ended_; }
 
   // "TLS 1.3, TLS_AES_128_GCM_SHA256, psk".
   std::string Describe() const;
 
-  static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;  // RFC 8446 allows 2^24.5 of AES-GCM
-  // For tests, which cannot write that many records.
+  // RFC 8446 allows 2^24.5 records per key with AES-GCM.
+  static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
+  // For tests, because they cannot write kRecordsPerKey records.
   void ChangeKeysAfter(std::uint64_t records) { records_per_key_ = records; }
 
  private:
   friend struct TlsCallbacks;
   TlsSession(std::shared_ptr<const TlsContext> context, std::string peer);
 
-  // Records an error made from OpenSSL's error queue as the session's failure, and returns it.
+  // Makes an error from OpenSSL's error queue, stores it as the session's failure, and returns it.
   Error Fail();
   Error Broken(ErrorCode code, std::string_view text);
   std::string WordsFor(int reason) const;
@@ -165,7 +170,7 @@ class TlsSession {
   const std::shared_ptr<const TlsContext> context_;
   const std::string peer_;
   ssl_st* ssl_ = nullptr;
-  bio_st* wire_ = nullptr;                 // the far end of the pair of buffers; ssl_ owns the near end
+  bio_st* wire_ = nullptr;                 // the network's end of the BIO pair; ssl_ owns the other end
   std::unique_ptr<std::byte[]> gathered_;  // a record that is collected from several pieces
   bool established_ = false;
   bool input_ended_ = false;

@@ -8,16 +8,16 @@
 namespace rondo {
 
 struct TlsCallbacks {
-  // Both callbacks set `session` to a session that holds the job's key, or to null.
+  // UsePsk is for clients, FindPsk for servers. Both set `session` to a session that holds the job's key, or to null.
   static int UsePsk(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* identity_bytes,
                     SSL_SESSION** session);
   static int FindPsk(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes, SSL_SESSION** session);
-  // Stores as text what is wrong with a certificate; OpenSSL would report only a number.
+  // Stores as text what is wrong with a certificate; OpenSSL itself would report only a number.
   static int Judge(int fine, X509_STORE_CTX* store);
   static void SayWhatIsWrong(X509_STORE_CTX* store);
 };
 
-// The certificate's subject, "/CN=x", and a time as text: "Nov 23 15:00:00 2026 GMT".
+// SubjectOf returns the certificate's subject: "/CN=x". TimeText returns a time as text: "Nov 23 15:00:00 2026 GMT".
 std::string SubjectOf(X509* certificate);
 std::string TimeText(const ASN1_TIME* time);
 

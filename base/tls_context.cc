@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxIdentityBytes = 128;
 constexpr long kMaxPeerChainBytes = 32 << 10;
 
-// The reason that OpenSSL recorded first, which is the nearest to the cause.
+// The reason that OpenSSL recorded first, because later ones are only consequences of the first.
 std::string FirstReason() {
   const unsigned long code = ERR_peek_error();
   ERR_clear_error();
@@ -46,24 +46,24 @@ Result<TlsMode> ParseTlsMode(std::string_view what, std::string_view text) {
   for (const TlsMode mode : {TlsMode::kOff, TlsMode::kPsk, TlsMode::kCertificates}) {
     if (text == Name(mode)) return mode;
   }
-  return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; off, psk or certificates is wanted", what, text);
+  return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; expected off, psk or certificates", what, text);
 }
 
 Result<std::string> NewTlsPsk() {
   std::string psk(kTlsPskBytes, '\0');
   if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(psk.data()), static_cast<int>(psk.size())) == 1) return psk;
-  return Fail(ErrorCode::kResource, "no random bytes for a pre-shared key: {}", FirstReason());
+  return Fail(ErrorCode::kResource, "cannot make a pre-shared key: no random bytes ({})", FirstReason());
 }
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsOptions& options) {
   if (options.mode == TlsMode::kOff) return std::shared_ptr<const TlsContext>();
   if (options.mode == TlsMode::kPsk) {
     if (options.psk.size() != kTlsPskBytes) {
-      return Fail(ErrorCode::kInvalidArgument, "TLS by a pre-shared key wants a key of {} bytes; it has {}",
+      return Fail(ErrorCode::kInvalidArgument, "TLS with a pre-shared key: expected a key of {} bytes, got {}",
                   kTlsPskBytes, options.psk.size());
     }
     if (options.psk_identity.empty() || options.psk_identity.size() > kMaxIdentityBytes) {
-      return Fail(ErrorCode::kInvalidArgument, "the pre-shared key's identity has {} bytes; 1 to {} are wanted",
+      return Fail(ErrorCode::kInvalidArgument, "the pre-shared key's identity has {} bytes; expected 1 to {}",
                   options.psk_identity.size(), kMaxIdentityBytes);
     }
   } else {
@@ -71,7 +71,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsOptions& opt
          {std::pair("CA file", &options.ca_file), std::pair("certificate file", &options.certificate_file),
           std::pair("key file", &options.key_file)}) {
       if (file->empty())
-        return Fail(ErrorCode::kInvalidArgument, "TLS by certificates wants a {}; none is given", what);
+        return Fail(ErrorCode::kInvalidArgument, "TLS with certificates needs a {}, but none is given", what);
     }
   }
   const std::shared_ptr<TlsContext> made(new TlsContext(options));
@@ -87,18 +87,19 @@ TlsContext::~TlsContext() {
 Status TlsContext::SetUp() {
   ERR_clear_error();
   context_ = SSL_CTX_new(TLS_method());
-  if (context_ == nullptr) return Fail(ErrorCode::kOutOfMemory, "no TLS context: {}", FirstReason());
+  if (context_ == nullptr) return Fail(ErrorCode::kOutOfMemory, "cannot create a TLS context: {}", FirstReason());
   SSL_CTX_set_app_data(context_, this);
-  // AES-128-GCM is the fastest choice on processors with AES instructions, which are the common case. X25519 is half a
-  // millisecond cheaper than other groups. TLS 1.3 has no weak choices, and a machine's own policy (openssl.cnf) may
-  // still forbid some.
+  // AES-128-GCM is the fastest choice on processors with AES instructions, which are the common case. A handshake with
+  // X25519 takes half a millisecond less than with other groups. TLS 1.3 has no weak choices, but a machine's own
+  // policy (openssl.cnf) can forbid some of them.
   if (SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context_,
                                "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") != 1 ||
       SSL_CTX_set1_groups_list(context_, "X25519:P-256") != 1) {
     return Fail(ErrorCode::kUnsupported, "this machine's OpenSSL refuses TLS 1.3: {}", FirstReason());
   }
-  // Sessions are never resumed: a session lives as long as its connection, and a stored key could be stolen.
+  // Sessions are never resumed, because a session is needed only during its connection, and a stored key could be
+  // stolen.
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context_, 0);
   SSL_CTX_set_options(context_, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
@@ -150,7 +151,8 @@ SSL_SESSION* SessionOf(SSL* ssl, std::string_view key) {
 int TlsCallbacks::UsePsk(SSL* ssl, const EVP_MD* hash, const unsigned char** identity, std::size_t* identity_bytes,
                          SSL_SESSION** session) {
   *session = nullptr;
-  if (hash != nullptr && !EVP_MD_is_a(hash, "SHA256")) return 1;  // the server chose another hash than the key's
+  // The server chose a hash that differs from the key's hash.
+  if (hash != nullptr && !EVP_MD_is_a(hash, "SHA256")) return 1;
   const TlsOptions& options = ContextOf(ssl).options_;
   *session = SessionOf(ssl, options.psk);
   *identity = reinterpret_cast<const unsigned char*>(options.psk_identity.data());
@@ -171,7 +173,7 @@ int TlsCallbacks::FindPsk(SSL* ssl, const unsigned char* identity, std::size_t i
 
 int TlsCallbacks::Judge(int fine, X509_STORE_CTX* store) {
   if (fine == 1) return 1;
-  // No exception may pass through OpenSSL, and the certificate is refused also without the text.
+  // No exception may pass through OpenSSL. If there is no memory for the text, the certificate is refused without it.
   IfMemoryAllows([&] { SayWhatIsWrong(store); });
   return 0;
 }

@@ -28,15 +28,15 @@ Result<std::unique_ptr<TlsSession>> TlsSession::Make(std::shared_ptr<const TlsCo
   BIO* near = nullptr;
   session->ssl_ = SSL_new(session->context_->context_);
   if (session->ssl_ == nullptr || BIO_new_bio_pair(&near, buffer_bytes, &session->wire_, buffer_bytes) != 1) {
-    return rondo::Fail(ErrorCode::kOutOfMemory, "no memory for a TLS connection");
+    return rondo::Fail(ErrorCode::kOutOfMemory, "memory ran out while creating a TLS connection");
   }
   SSL_set_bio(session->ssl_, near, near);
   SSL_set_app_data(session->ssl_, session.get());
   session->gathered_ = std::make_unique<std::byte[]>(kTlsRecordBytes);
   const bool certificates = session->context_->mode() == TlsMode::kCertificates;
   if (role == Role::kClient) {
-    // This holds for a pre-shared key too: a server that presents a certificate, without knowing the key, must not be
-    // trusted.
+    // Certificates are verified even with a pre-shared key, because a server that does not know the key but presents a
+    // certificate must not be trusted.
     SSL_set_verify(session->ssl_, SSL_VERIFY_PEER, TlsCallbacks::Judge);
     SSL_set_connect_state(session->ssl_);
   } else {
@@ -97,13 +97,14 @@ Result<bool> TlsSession::Handshake() {
   if (failure_) return rondo::Fail(*failure_);
   if (established_) return true;
   if (input_ended_ && !HasReceived()) {
-    return rondo::Fail(Broken(ErrorCode::kConnectionReset, "it closed the connection during the handshake"));
+    return rondo::Fail(
+        Broken(ErrorCode::kConnectionReset, "the other side closed the connection during the handshake"));
   }
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_);
   if (result == 1) {
     if (context_->mode() == TlsMode::kPsk && SSL_session_reused(ssl_) != 1) {
-      return rondo::Fail(Broken(ErrorCode::kAuth, "it did not prove to know the pre-shared key"));
+      return rondo::Fail(Broken(ErrorCode::kAuth, "the other side did not prove that it knows the pre-shared key"));
     }
     established_ = true;
     return true;
@@ -120,7 +121,8 @@ Result<std::size_t> TlsSession::Write(std::span<const Bytes> pieces) {
   BIO* const near = SSL_get_wbio(ssl_);
   std::size_t taken = 0;
   std::size_t gathered = 0;
-  // Starts a record only if the buffer has room for a full one, so that a lack of room does not make records small.
+  // Starts a record only if the buffer has room for a full record; otherwise a nearly full buffer would cause small
+  // records.
   const auto has_room = [&] { return BIO_ctrl_get_write_guarantee(near) >= kTlsRecordBytes + kTlsOverheadBytes; };
   for (const Bytes piece : pieces) {
     std::size_t done = 0;
@@ -166,10 +168,10 @@ Result<std::size_t> TlsSession::Read(MutableBytes destination) {
   std::size_t done = 0;
   while (!failure_ && !ended_ && done < destination.size()) {
     if (!HasReceived()) {
-      // The most frequent case, so OpenSSL is not called. Nor is it called at the end of the stream, because it would
-      // send the peer an alert.
+      // No received bytes: the most frequent case, so OpenSSL is not called. At the end of the stream it is not called
+      // either, because it would send the peer an alert.
       if (!input_ended_) break;
-      Broken(ErrorCode::kConnectionReset, "its stream ended without saying so");
+      Broken(ErrorCode::kConnectionReset, "the other side ended the stream without a TLS close");
       continue;
     }
     ERR_clear_error();
@@ -221,7 +223,7 @@ Error TlsSession::Fail() {
   const std::string theirs = text != nullptr ? text : "no reason given";
   ERR_clear_error();
   if (first == 0 || (ours && reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {  // within a record
-    return Broken(ErrorCode::kConnectionReset, "its stream ended in the midst of something");
+    return Broken(ErrorCode::kConnectionReset, "the stream ended in the middle of a record");
   }
   if (ours && established_ && reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
     return Broken(ErrorCode::kCorrupt, "bytes were changed on the way: a record's tag does not match");
@@ -232,11 +234,11 @@ Error TlsSession::Fail() {
                 words.empty() ? theirs : fmt::format("{} ({})", words, theirs));
 }
 
-// Empty: OpenSSL's own text is used.
+// Returns a text for the error. If it is empty, OpenSSL's own text is used.
 std::string TlsSession::WordsFor(int reason) const {
   const bool psk = context_->mode() == TlsMode::kPsk;
-  std::string other_mode =
-      psk ? "it refused the pre-shared key: it has another one, or none" : "it refused: it wants no certificates";
+  std::string other_mode = psk ? "it refused the pre-shared key: it has another one, or none"
+                               : "it refused the handshake: it does not use certificates";
   const auto refused = [&](std::string_view why) {
     if (psk) return other_mode;
     std::string text = fmt::format("it refused this process's certificate: {}", why);
@@ -251,28 +253,30 @@ std::string TlsSession::WordsFor(int reason) const {
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
     case SSL_R_UNEXPECTED_MESSAGE: return "it does not speak TLS";
-    case SSL_AD_REASON_OFFSET + SSL_AD_UNEXPECTED_MESSAGE: return "it does not speak TLS, and this process does";
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNEXPECTED_MESSAGE: return "it does not speak TLS, but this process does";
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
-    case SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION: return "one of the two speaks only TLS older than 1.3";
+    case SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION:
+      return "one of the two sides supports only versions of TLS older than 1.3";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return psk ? "it shows a certificate instead of knowing the pre-shared key" : judgement_;
-    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it showed no certificate";
+      return psk ? "it presented a certificate instead of the pre-shared key" : judgement_;
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it presented no certificate";
     case SSL_R_BINDER_DOES_NOT_VERIFY: return "it has another pre-shared key";
     case SSL_R_NO_SHARED_CIPHER:
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_NO_SUITABLE_KEY_SHARE:
     case SSL_R_NO_CERTIFICATE_SET:
-      return !psk                ? "the two have no way in common to prove who they are"
-             : unknown_identity_ ? "it means another pre-shared key: its key's identity is not ours"
+      return !psk                ? "the two sides have no authentication method in common"
+             : unknown_identity_ ? "it uses another pre-shared key: that key's identity differs from this process's"
                                  : "it offers no pre-shared key";
     case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_EXPIRED: return refused("it has expired, or is not valid yet");
-    case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA: return refused("it is not signed by a CA that is known there");
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA: return refused("it is not signed by a CA that the other side knows");
     case SSL_AD_REASON_OFFSET + SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_REASON_OFFSET + SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REVOKED:
-    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN: return refused("it does not please there");
-    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REQUIRED: return "it wants a certificate, and this process has none";
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN: return refused("the other side did not accept it");
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REQUIRED:
+      return "it requires a certificate, but this process has none";
     case SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE:
     case SSL_AD_REASON_OFFSET + SSL_AD_ILLEGAL_PARAMETER:
     case SSL_AD_REASON_OFFSET + SSL_AD_DECRYPT_ERROR:

@@ -10,11 +10,11 @@
 namespace rondo {
 
 enum class Sending : std::uint8_t {
-  kDone,     // nothing is left unsent
+  kDone,     // all bytes were sent
   kBlocked,  // the socket's buffer is full; an edge-triggered write event will follow
   kBroken,   // errno says why
 };
-// Sends all bytes that the session has for the peer, as far as the socket takes them.
+// Sends the bytes that the session has for the peer, until the socket accepts no more.
 Sending SendUnsent(int fd, TlsSession& session);
 
 enum class Receiving : std::uint8_t {
@@ -24,7 +24,7 @@ enum class Receiving : std::uint8_t {
   kEnded,    // the stream has ended; the session has been notified
   kBroken,   // errno says why
 };
-// Receives once from the socket into the session.
+// Reads once from the socket and passes the bytes to the session.
 Receiving ReceiveInto(int fd, TlsSession& session);
 
 }  // namespace rondo

@@ -60,7 +60,8 @@ ssize_t Wire::Receive(int fd, MutableBytes to) {
       if (!got) {
         failure_ = got.error();
         if (failure_->code() != ErrorCode::kConnectionReset) SendUnsent(fd, *tls_);
-        // The stream ended without notice. A protocol of messages detects by itself whether a message was cut off.
+        // The stream ended without TLS's notice of the end. That is no error here, because a protocol of messages
+        // detects by itself whether a message was cut off.
         return failure_->code() == ErrorCode::kConnectionReset ? 0 : Failed(EPROTO);
       }
       if (*got > 0) return static_cast<ssize_t>(*got);

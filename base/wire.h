@@ -3,7 +3,7 @@
 // (transport/tcp/tls_lane.h).
 //
 // The caller keeps ownership of the descriptor, which must not block. The caller polls the descriptor for readiness.
-// Polling does not see bytes that TLS has already taken from the socket: check HasReceived for them.
+// Polling does not detect bytes that TLS has already read from the socket, so the caller must also check HasReceived.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -24,7 +24,8 @@ namespace rondo {
 
 class Wire {
  public:
-  // The limit for bytes that are sent before TLS is established. They wait for it; this is used for hellos.
+  // The limit for bytes that Send accepts before TLS is established. These bytes (a hello, for example) are sent when
+  // TLS is established.
   static constexpr std::size_t kMaxEarlyBytes = 8192;
 
   Wire() = default;
@@ -34,19 +35,21 @@ class Wire {
   bool has_tls() const { return tls_ != nullptr; }
 
   // Like recv: copies bytes into `to`; returns 0 at the end of the stream; -1 and errno EAGAIN if no bytes are
-  // available now; -1 and EPROTO if TLS failed: failure() says why, and an alert has been sent to the peer. Also
-  // advances the TLS handshake, sending and receiving.
+  // available now; -1 and EPROTO if TLS failed. In that case failure() says why, and an alert has been sent to the
+  // peer. Also advances the TLS handshake, sending and receiving.
   ssize_t Receive(int fd, MutableBytes to);
-  // Like sendmsg: returns how many bytes from the front were accepted. They may not be sent yet: see Flush. -1 and
-  // errno EAGAIN: none can be accepted now. After a failure of TLS the next Receive reports the reason.
+  // Like sendmsg: returns how many bytes from the front were accepted. Accepted bytes are perhaps not sent yet; Flush
+  // sends them. -1 and errno EAGAIN: no bytes can be accepted now. After a failure of TLS the next Receive reports the
+  // reason.
   ssize_t Send(int fd, std::span<const Bytes> pieces);
-  // Sends a first message of a connection, for which there is room. False: not all bytes were accepted, maybe a part.
+  // Sends the first message of a connection, for which the socket has room. Returns false if not all bytes were
+  // accepted; some may have been sent.
   bool SendAll(int fd, Bytes bytes);
-  // Sends the accepted bytes. True: none are left, or the connection cannot send any more.
+  // Sends the accepted bytes. Returns true if all of them are sent, or if the connection cannot send any more.
   bool Flush(int fd);
-  // Whether accepted bytes have not been sent. They need room in the socket, and a call of Flush.
+  // Whether some accepted bytes have not been sent. When the socket has room again, the caller must call Flush.
   bool unsent() const { return tls_ != nullptr && !tls_->Unsent().empty(); }
-  // Whether bytes were taken from the socket that Receive has not returned.
+  // Whether Receive still has to return bytes that were already read from the socket.
   bool HasReceived() const { return tls_ != nullptr && tls_->HasReceived(); }
 
   // Why TLS failed; usually kAuth.

@@ -20,9 +20,9 @@ namespace {
   rank, peers, id, transport, clock, waiter, make_mover, logger, wait_policy, timeout, progress_thread, frame_bytes, \
       windows_from_bytes, rails, least_rail_bytes, first_rail, max_pending_operations, max_scratch_bytes,            \
       max_cached_plans, eager_message_bytes, eager_credit_bytes, max_announced_messages, max_pending_messages,       \
-      checksums, reproducible, wide_partials, compare_results, profile, recorded_operations, record_dir, device,     \
-      device_peers, device_turns_host_bytes, device_window_bytes, job, generation, frame, rebuilder, kept_goodbyes,  \
-      report
+      checksums, reproducible, fp32_accumulate, compare_results, profile, recorded_operations, record_dir, device,   \
+      device_peers, gpu_timeslice_staging_max_bytes, device_window_bytes, job, generation, frame, rebuilder,         \
+      kept_goodbyes, report
 #define RONDO_CONNECT_OPTIONS                                                                                          \
   rendezvous, store, keeps_store, rank, world_size, token, job, generation, external_store, addresses, tls, interface, \
       ports, path, rdma_port, timeout, environment, logger, tcp_counters, communicator, rebuildable, join
@@ -46,7 +46,7 @@ std::string_view NameOf(Path path) {
   return "?";
 }
 
-// `words`: describes the field, which is a number or a truth value.
+// A row for a field that must be equal on all ranks, and is a number or a bool. `words` describes the field in errors.
 #define RONDO_EQUAL(field, words)                                            \
   {                                                                          \
 #field, OptionScope::kEqual, #field " (" words ")",                      \
@@ -70,30 +70,30 @@ constexpr OptionRow<CommunicatorOptions> kCommunicatorOptions[] = {
     RONDO_OWN(timeout),
     RONDO_OWN(progress_thread),
     RONDO_EQUAL(frame_bytes, "largest payload of a frame"),
-    RONDO_EQUAL(windows_from_bytes, "least transfer that is placed by push"),
+    RONDO_EQUAL(windows_from_bytes, "smallest transfer that is written directly into the receiver's memory"),
     RONDO_EQUAL(rails, "connections to each peer that share large collectives"),
-    RONDO_EQUAL(least_rail_bytes, "least share of a rail"),
+    RONDO_EQUAL(least_rail_bytes, "smallest share of a rail"),
     RONDO_EQUAL(first_rail, "number of the first rail"),
     RONDO_OWN(max_pending_operations),
     RONDO_OWN(max_scratch_bytes),
     RONDO_OWN(max_cached_plans),
     RONDO_OWN(eager_message_bytes),
     RONDO_EQUAL(eager_credit_bytes, "credit for eager messages"),
-    RONDO_EQUAL(max_announced_messages, "limit of announced messages"),
+    RONDO_EQUAL(max_announced_messages, "most messages that may be announced"),
     RONDO_OWN(max_pending_messages),
     RONDO_EQUAL(checksums, "CRC-32C of every frame"),
-    RONDO_EQUAL(reproducible, "reductions fold in rank order"),
-    RONDO_EQUAL(wide_partials, "16-bit floats are reduced in float32"),
-    RONDO_EQUAL(compare_results, "ranks compare what they got"),
+    RONDO_EQUAL(reproducible, "reductions combine operands in rank order"),
+    RONDO_EQUAL(fp32_accumulate, "16-bit floats are reduced in float32"),
+    RONDO_EQUAL(compare_results, "ranks compare their results"),
     {"profile", OptionScope::kEqual, "profile (by which algorithms are chosen)",
      [](const CommunicatorOptions& options) { return Fingerprint(*options.profile); }},
     RONDO_OWN(recorded_operations),
     RONDO_OWN(record_dir),
     RONDO_OWN(device),
     RONDO_EQUAL(device_peers, "GPUs of a host read each other's memory"),
-    RONDO_EQUAL(device_turns_host_bytes,
+    RONDO_EQUAL(gpu_timeslice_staging_max_bytes,
                 "largest GPU vector that is staged through the host where processes time-slice a GPU"),
-    RONDO_EQUAL(device_window_bytes, "window of GPU memory that is staged through the host"),
+    RONDO_EQUAL(device_window_bytes, "piece of GPU memory that is staged through the host at once"),
     RONDO_ASSIGNED(job),
     RONDO_ASSIGNED(generation),
     RONDO_OWN(frame),
@@ -108,8 +108,8 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     RONDO_OWN(keeps_store),
     RONDO_ASSIGNED(rank),
     RONDO_ASSIGNED(world_size),
-    // The secret itself is not sent to the store: over file:// no proof of it is asked for until ranks connect to each
-    // other.
+    // Ranks compare a fingerprint of the token, not the token itself. A store in a file (file://) asks for no proof of
+    // the token, so until ranks connect to each other, only this comparison shows that their tokens differ.
     {"token", OptionScope::kEqual, "token_fingerprint",
      [](const ConnectOptions& options) -> std::string {
        const auto token = MakeJobToken(options.token);
@@ -130,8 +130,8 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
     RONDO_OWN(environment),
     RONDO_OWN(logger),
     RONDO_OWN(tcp_counters),
-    RONDO_ASSIGNED(communicator),  // has a table of its own
-    {"rebuildable", OptionScope::kEqual, "rebuildable (ranks go on after others were lost)",
+    RONDO_ASSIGNED(communicator),  // the fields of `communicator` have a separate table
+    {"rebuildable", OptionScope::kEqual, "rebuildable (ranks continue after others were lost)",
      [](const ConnectOptions& options) { return fmt::format("{}", options.rebuildable || options.join); }},
     RONDO_OWN(join),
 };
@@ -140,7 +140,8 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
 #undef RONDO_OWN
 #undef RONDO_ASSIGNED
 
-// Whether the rows have the names of the list, in its order.
+// Whether the rows have the same names as the fields in `list`, in the same order, and exactly those rows that must be
+// equal on all ranks have a value.
 template <typename Options, std::size_t kRows>
 constexpr bool AreNamed(const OptionRow<Options> (&rows)[kRows], std::string_view list) {
   for (const OptionRow<Options>& row : rows) {

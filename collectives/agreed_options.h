@@ -1,6 +1,6 @@
-// Says of every option of a communicator, and of Connect, whether it must be equal on all ranks. These tables alone
-// decide what ranks compare at the rendezvous. If ranks differ, each gets an error with the option's name and both
-// values, before any data moves (rendezvous/membership.h).
+// Tables with a row for each option of a communicator and of Connect. A row says whether its option must be equal on
+// all ranks. These tables alone decide which options ranks compare at the rendezvous. If an option differs, every rank
+// gets an error with the option's name and both values, before any data moves (rendezvous/membership.h).
 //
 // A field without a row in one of the tables does not compile (agreed_options.cc).
 #pragma once
@@ -16,8 +16,8 @@ namespace rondo {
 
 enum class OptionScope : std::uint8_t {
   kEqual,     // equal on all ranks: it decides which bytes go where, or which algorithm is chosen
-  kOwn,       // may differ: it changes only time, memory and the text of errors and logs
-  kAssigned,  // Connect fills it in, or the rendezvous compares it separately
+  kOwn,       // may differ between ranks: it changes only time, memory and the text of errors and logs
+  kAssigned,  // Connect fills in the option, or the rendezvous compares it separately
 };
 
 template <typename Options>
@@ -29,13 +29,13 @@ struct OptionRow {
   std::string (*value)(const Options& options) = nullptr;
 };
 
-// The rows are in the order of the fields.
+// The rows are in the order of the struct's fields (CommunicatorOptions, ConnectOptions).
 std::span<const OptionRow<CommunicatorOptions>> CommunicatorOptionTable();
 std::span<const OptionRow<ConnectOptions>> ConnectOptionTable();
 
-// The text that a rank with these options publishes as Member::config: a line "label=value" for each option that must
-// be equal, and the versions of formats that are no options. REQUIRES: token, tls and communicator.profile are set, as
-// Connect completes them.
+// The text that a rank with these options publishes as Member::config. It has a line "label=value" for each option that
+// must be equal, and for each version of a format that ranks share. REQUIRES: token, tls and communicator.profile are
+// set; Connect fills them in if the caller does not.
 std::string ConfigOf(const ConnectOptions& options);
 
 }  // namespace rondo

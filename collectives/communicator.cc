@@ -19,8 +19,8 @@ OperationRequest Request(Collective collective, const void* input, void* output,
   return request;
 }
 
-// These three return the request that they are given. It belongs to the caller's expression and lives as long as the
-// call.
+// Reducing and the next two functions return the request that they are given. It belongs to the caller's expression and
+// lives as long as the call.
 OperationRequest&& Reducing(OperationRequest&& request, ReduceOp op) {
   request.descriptor.op = op;
   return std::move(request);
@@ -65,8 +65,8 @@ Communicator::~Communicator() {
     core_->Destroy();
     return;
   }
-  // A forked child. The progress thread does not exist here, and sockets and shared memory are shared with the parent.
-  // The child must not send anything or release anything, so the core is leaked on purpose.
+  // This process is a forked child. It has no progress thread, and it shares sockets and shared memory with its parent.
+  // It must not send or release anything, so the core is leaked on purpose.
   (void)new (std::nothrow) std::shared_ptr(core_);
 }
 
@@ -292,7 +292,7 @@ Result<std::string> Communicator::WriteRecords(std::string_view reason) const {
   return OrOutOfMemory("writing records", [&] { return core_->WriteRecords(reason); });
 }
 
-const Place& Communicator::place() const { return core_->checker().place(); }
+const Topology& Communicator::topology() const { return core_->checker().topology(); }
 
 Result<Communicator::Choice> Communicator::Choose(const Question& question, const OperationOptions& options) const {
   OperationDescriptor descriptor{.count = question.count,
@@ -314,21 +314,22 @@ Result<Communicator::Choice> Communicator::Choose(const Question& question, cons
 
 Status Work::Wait() {
   if (refused_) return Fail(*refused_);
-  if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
+  if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work is empty: it belongs to no operation");
   if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, TimePoint::max()));
   return core_->names().Framed(core_->operation_progress().WaitFor(sequence_, TimePoint::max()));
 }
 
 Status Work::Wait(TimePoint deadline) {
   if (refused_) return Fail(*refused_);
-  if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work names no operation");
+  if (core_ == nullptr) return Fail(ErrorCode::kInvalidArgument, "this Work is empty: it belongs to no operation");
   if (operation_ != nullptr) return core_->names().Framed(core_->messages().WaitFor(*operation_, deadline));
   return core_->names().Framed(core_->operation_progress().WaitFor(sequence_, deadline));
 }
 
 std::optional<Status> Work::Test() {
   if (refused_) return Status(Fail(*refused_));
-  if (core_ == nullptr) return Status(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
+  if (core_ == nullptr)
+    return Status(Fail(ErrorCode::kInvalidArgument, "this Work is empty: it belongs to no operation"));
   core_->operation_progress().ProgressOnce();  // does nothing if another thread already advances the engine
   std::optional<Status> ended = operation_ != nullptr ? core_->messages().FinalStatus(*operation_)
                                                       : core_->operation_progress().FinalStatus(sequence_);
@@ -343,7 +344,8 @@ std::optional<Message> Work::message() const {
 
 void Work::Then(std::function<void(const Status&)> done) {
   if (refused_) return done(Fail(*refused_));
-  if (core_ == nullptr) return done(Fail(ErrorCode::kInvalidArgument, "this Work names no operation"));
+  if (core_ == nullptr)
+    return done(Fail(ErrorCode::kInvalidArgument, "this Work is empty: it belongs to no operation"));
   if (core_->options().frame != nullptr)
     done = [core = core_.get(), then = std::move(done)](const Status& ended) {
       then(core->names().Framed(Status(ended)));

@@ -19,41 +19,42 @@
 //              block. A buffer with a block for each rank has the blocks packed in rank order: in a world of P ranks it
 //              has P * count elements (as in NCCL and MPI). The ...V forms take one count for each block instead: a
 //              span of world_size() counts, which the caller lends until the call returns. Their blocks are packed in
-//              rank order, too. All ranks must issue a collective of zero elements
-//              as any other, and it waits for them.
-//   Threads    Only one thread at a time may issue collectives; if two are caught, the call returns kInvalidArgument.
-//              Any thread may call Wait, Test and Abort. A waiting thread advances pending operations itself. A
-//              progress thread advances operations for which no thread waits.
+//              rank order, too. A collective of zero elements must be issued by all ranks, too, and it waits for all of
+//              them.
+//   Threads    Only one thread at a time may issue collectives. A call that detects another thread's call returns
+//              kInvalidArgument. Any thread may call Wait, Test and Abort. A waiting thread advances pending operations
+//              itself. A progress thread advances operations for which no thread waits.
 //   Errors     A wrong argument that is found locally (kInvalidArgument, kUnsupported) starts nothing, and the
 //              communicator stays usable. A failed operation fails the communicator on all of its ranks: every later
 //              call returns the first cause. If ranks disagree on an operation, they get kMismatch with both
-//              descriptors. The messages of a group's errors name ranks of the job, followed by the rank in the group;
-//              Error::culprit is a rank of the group. Damaged bytes give kCorrupt if checksums are on. Otherwise only
-//              the transport's own check can find them (TCP: 16 bits a segment).
+//              descriptors. The messages of a group's errors name each rank by its rank in the job, followed by its
+//              rank in the group; Error::culprit is a rank of the group. Damaged bytes give kCorrupt if checksums are
+//              on. Otherwise only the transport's own check can find them (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, which counts from the call. The error of a timeout names the
 //              missing ranks.
 //   Devices    Operations on GPU memory (OperationOptions::memory) are ordered by their stream. An operation runs after
 //              all work that was on the stream when it was called, and work put on the stream later waits for it
-//              (unless OperationOptions::stream_waits is false). Nothing else waits: other streams and the device go
-//              on. The caller lends the memory until the operation has run on the stream. Asynchronous operations need
-//              no Wait, because the stream waits. After an error the stream continues, and the output is undefined. All
-//              such operations of a communicator must use one device. Deadlines count from the call, even if the stream
-//              gets to the operation later.
-//   Graphs     If the stream is being captured, the operation becomes a part of the CUDA graph. Every rank must capture
-//              it, in the usual same order. The capturing call waits for the other ranks, within the timeout, and moves
-//              no data. Each launch of the graph then runs the operation, on the devices alone.
+//              (unless OperationOptions::stream_waits is false). Nothing else waits: other streams and the device
+//              continue. The caller lends the memory until the operation has run on the stream. Asynchronous operations
+//              need no Wait, because the stream waits. After an error the stream continues, and the output is
+//              undefined. All device operations of a communicator must use one device. Deadlines count from the call,
+//              even if the stream reaches the operation later.
+//   Graphs     If the stream is being captured, the operation becomes a part of the CUDA graph. All ranks must capture
+//              the same operations in the same order. The capturing call waits for the other ranks, within the timeout,
+//              and moves no data. Each launch of the graph then runs the operation on the devices alone.
 //              All ranks must launch the same operations in the same order. Two operations of one communicator must
-//              never run at once: neither on two streams nor on parallel branches of a graph. Calls and launches must
-//              be in one order on all ranks, too, because a call may wait for the device. The memory must stay valid,
-//              and the communicator must live, as long as a launch may be running on any rank, also after a failure.
+//              never run at the same time: neither on two streams nor on parallel branches of a graph. All ranks must
+//              also make calls and launches in one common order, because a call may wait for the device. The memory
+//              must stay valid, and the communicator must live, as long as a launch may be running on any rank, also
+//              after a failure.
 //              A launched operation fails the communicator if a rank dies, launches a different operation, or does not
 //              arrive within the timeout that the operation had at capture. The next call returns that error, and so
-//              does failure(), which the caller should check after it has waited for the stream. From then on launched
-//              graphs move nothing, and end.
-//              An operation that needs the host is kUnsupported in a capture: ranks on several hosts, more than 16
-//              ranks, devices that cannot access each other's memory, counts that differ by rank, wide_partials,
-//              compare_results, operations that users define, and any algorithm but intranode. The capture is then as
-//              it was before the call.
+//              does failure(), which the caller should check after it has waited for the stream. After such a failure,
+//              launched graphs move no data, and end.
+//              A capture returns kUnsupported for an operation that needs the host, and leaves the graph unchanged. The
+//              host is needed if ranks are on several hosts, if there are more than 16 ranks, if devices cannot access
+//              each other's memory, or if counts differ by rank. It is also needed for fp32_accumulate, for
+//              compare_results, for operations that users define, and for every algorithm except intranode.
 //   Messages   Send and Recv are outside the order of collectives. Any number may be in flight at once, any thread may
 //              issue them, and they are ordered per (sender, tag). Three errors fail only their own operation, and the
 //              communicator stays usable: a message that is longer than its receive or of another type, a receive that
@@ -83,7 +84,7 @@
 #include "collectives/communicator/operation_options.h"
 #include "collectives/communicator/user_operation.h"
 #include "collectives/communicator/wait_policy.h"
-#include "collectives/model/place.h"
+#include "collectives/model/topology.h"
 #include "collectives/point_to_point/message.h"
 #include "collectives/rebuild.h"
 #include "collectives/schedule/collective.h"
@@ -106,12 +107,12 @@ struct PeerIdentity {
   std::string host;
   std::string host_id;  // equal on two ranks only if they share a kernel and its network
   std::uint64_t pid = 0;
-  std::string address;  // Transport::Address(), opaque
+  std::string address;  // from Transport::Address(); only the transports interpret it
   // The numeric address at which other ranks reach this one, for people. "": it is unknown, or there is no network.
   std::string ip = {};
   // Number of cores that the ranks of this host share. 0: unknown, assumed to suffice. Equal on all ranks.
   int cores = 0;
-  // Why this rank shares no memory with that one although both may be on one host. For people.
+  // Why the calling rank does not share memory with this peer although both may be on one host. Text for people.
   std::string not_shared = {};
 };
 
@@ -132,105 +133,109 @@ struct CommunicatorOptions {
   std::function<std::unique_ptr<Mover>()> make_mover;  // null: the thread that advances an operation copies and reduces
   Logger* logger = nullptr;                            // must outlive the communicator
   std::optional<WaitPolicy> wait_policy;               // nullopt: depends on the number of local ranks and cores
-  Duration timeout = std::chrono::seconds(60);         // default of all operations, and limit of Close
+  Duration timeout = std::chrono::seconds(60);         // default timeout of all operations, and time limit of Close
   bool progress_thread = true;                         // false: operations advance only in Wait, Test and Progress
   std::uint32_t frame_bytes = 1 << 20;  // largest payload of one frame; a multiple of 64; equal on all ranks
-  // If the transport can, a sender writes transfers of at least this size into the receiver's memory
+  // Transfers of at least this size are written directly into the receiver's memory if the transport supports that
   // (Capabilities::push). Equal on all ranks.
   std::uint64_t windows_from_bytes = 64 << 10;
-  // Number of rails (transport/rail.h). A large collective of equal counts is cut into one share for each rail, and the
-  // shares travel in parallel over separate lanes. Messages and small collectives use the first rail only. If all ranks
-  // share memory, rails are not used. Each rail needs scratch memory of its own. If the bits of a result depend on how
-  // the vector is cut (Results, above), they depend on the number of rails, too. At most kMostRails; equal on all
+  // Number of rails (transport/rail.h). A large collective with equal counts is cut into one share for each rail, and
+  // the shares travel in parallel over separate lanes. Messages and small collectives use the first rail only. If all
+  // ranks share memory, rails are not used. Each rail needs scratch memory of its own. If the bits of a result depend
+  // on how the vector is cut (Results, above), they depend on the number of rails, too. At most kMaxRails; equal on all
   // ranks.
   std::uint32_t rails = 1;
-  // An operation uses at most one rail for each so many of its bytes. Equal on all ranks.
+  // An operation uses at most one rail for every least_rail_bytes of its data. Equal on all ranks.
   std::uint64_t least_rail_bytes = 256 << 10;
-  // Index of the first rail. Communicators on different rails use different addresses or ports, if there are several.
-  // Equal on all ranks.
+  // Index of the first rail. Communicators on different rails use different addresses or ports, if the host has
+  // several. Equal on all ranks.
   std::uint32_t first_rail = 0;
-  // Limit of issued operations that are not complete. One more gives kResource.
+  // The largest number of issued operations that have not completed. A call beyond that number gives kResource.
   std::uint32_t max_pending_operations = 1024;
-  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // an algorithm that needs more gives kResource
+  // limit of the scratch memory of an operation; if its algorithm needs more, the call gives kResource
+  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;
   std::uint32_t max_cached_plans = 128;
   // Messages (Send, Recv). Before this rank has a matching receive, each peer may send it messages of
   // eager_credit_bytes in all, and announce max_announced_messages further ones. Beyond that, the peer's sends wait at
   // the peer.
-  std::uint64_t eager_message_bytes = 64 << 10;  // a message up to this size is sent at once while there is credit
+  std::uint64_t eager_message_bytes = 64 << 10;  // a message up to this size is sent immediately if there is credit
   std::uint64_t eager_credit_bytes = 512 << 10;  // equal on all ranks
   std::uint32_t max_announced_messages = 1024;   // equal on all ranks
-  // Limit of messages issued on this rank that are not complete. One more gives kResource.
+  // The largest number of messages that were issued on this rank and have not completed. A call beyond that number
+  // gives kResource.
   std::uint32_t max_pending_messages = 4096;
-  // Protects every frame on a lane, header and payload, of collectives and of messages, by CRC-32C. Equal on all ranks.
-  // Bytes that do not match are never summed, forwarded or reported as a result. The rank that finds them fails with
-  // kCorrupt, which names peer, lane and position, and its communicator fails with it. Not covered: memory of peers on
-  // the same host that ranks read directly (algorithm intranode), since no wire is involved. Costs two passes over the
-  // data, at cache speed, and 64 KiB of memory a lane.
+  // A CRC-32C protects the header and payload of every frame that lanes carry, for collectives and for messages. Equal
+  // on all ranks. Bytes that do not match their checksum are never summed, forwarded or reported as a result. The rank
+  // that finds them fails with kCorrupt, which names peer, lane and position, and its communicator fails with it. Ranks
+  // of one host may read each other's memory directly (algorithm intranode). Such reads are not covered, because no
+  // frames are sent. Checksums cost two passes over the data, at cache speed, and 64 KiB of memory a lane.
   bool checksums = false;
-  // The next three are defaults, which each operation may override. Equal on all ranks.
+  // The next three options are defaults, which each operation may override. Equal on all ranks.
   bool reproducible = false;  // every reduction is the left fold in rank order: ((0 op 1) op 2) op ...
-  // Reductions of 16-bit floats are sent and combined in float32, and rounded once, at the end. Applies to sum, prod,
-  // avg and premul_sum, but not to operations that users define. Needs 4 bytes of scratch an element. Averages of
-  // integers and of float16 always use a wider type (AverageTypeOf in base/dtype.h), also if this is false.
-  bool wide_partials = false;
+  // Partial results of reductions of 16-bit floats are kept, sent and combined in float32, and rounded once, at the
+  // end. This applies to sum, prod, avg and premul_sum, but not to operations that users define. It needs 4 bytes of
+  // scratch memory an element. Averages of integers and of float16 always use a wider type (AverageTypeOf in
+  // base/dtype.h), even if this option is false.
+  bool fp32_accumulate = false;
   // After every collective that gives all ranks the same result (all_reduce, broadcast, all_gather, all_gather_v), the
   // ranks compare a checksum of it, by an all_gather of 4 bytes. Other collectives are not compared. A difference gives
   // kCorrupt on all ranks. The error names the ranks whose result differs from that of the majority; without a majority
   // it lists all checksums. This finds what a checksum of the wire cannot: faulty memory or processors, and operations
   // of users that differ between ranks. A compared operation counts as two (max_pending_operations, Work::sequence).
   bool compare_results = false;
-  // The profile from which algorithms are chosen if a call names none (model/selector.h). Equal on all ranks. Null:
+  // The profile from which the algorithm is chosen if a call names none (model/selector.h). Equal on all ranks. Null:
   // DefaultProfile().
   std::shared_ptr<const Profile> profile = {};
-  // Number of collectives, and of messages, that the flight recorder (docs/DIAGNOSING.md) keeps, rounded up to a power
-  // of two. 0: no recorder. Each entry takes 128 bytes. Groups that are split from this communicator have recorders of
-  // their own.
+  // The flight recorder (docs/DIAGNOSING.md) keeps this number of collectives and the same number of messages, rounded
+  // up to a power of two. 0: no recorder. Each entry takes 128 bytes. Groups that are split from this communicator have
+  // recorders of their own.
   std::uint32_t recorded_operations = 1024;
-  // Folder to which the records are written, once, when the communicator fails: a file per rank, with the text of
-  // DumpRecords. The thread that ends the failed operations writes it, after all waiting calls can return. The folder
-  // must exist. "": no file is written.
+  // When the communicator fails, each rank writes its records (the text of DumpRecords) once, into a file of its own in
+  // this folder. The thread that ends the failed operations writes the file, but first lets all waiting calls return.
+  // The folder must exist. "": no file is written.
   std::string record_dir = {};
   // The GPUs (cuda/cuda.h). Null: operations on GPU memory are kUnsupported. Groups that are split from this
   // communicator use them, too.
   std::shared_ptr<Device> device = {};
-  // If all ranks share a host, their devices read each other's memory directly, provided that all of them can. Equal on
-  // all ranks.
+  // true: the devices read each other's memory if all ranks share a host and all devices can do so. Equal on all ranks.
   bool device_peers = true;
-  // Limit in bytes, of all blocks of a vector together. Vectors up to this size are staged through the host if
-  // processes time-slice a GPU, which they do without NVIDIA's MPS. Copies through the host need no time slice, while
-  // kernels would wait for several, about 0.15 ms each. Equal on all ranks.
-  std::uint64_t device_turns_host_bytes = 1 << 20;
-  // Size in bytes of a staging buffer: other GPU vectors are staged through the host in pieces of this size. Data that
-  // a rank only sends is sent directly from GPU memory, if the transport can. The first staged operation pins six
-  // buffers: input and output of three slots. A buffer has at least 512 bytes for each rank. Equal on all ranks.
+  // If processes time-slice a GPU, as they do without NVIDIA's MPS, GPU vectors of at most this many bytes (all blocks
+  // together) are staged through the host. Copies through the host need no time slice, but kernels would wait for
+  // several time slices, and each wait takes about 0.15 ms. Equal on all ranks.
+  std::uint64_t gpu_timeslice_staging_max_bytes = 1 << 20;
+  // Size in bytes of a staging buffer. GPU vectors that are staged through the host are copied in pieces of this size.
+  // Data that a rank only sends is sent directly from GPU memory if the transport supports that. The first staged
+  // operation pins six buffers: input and output of three slots. A buffer has at least 512 bytes for each rank. Equal
+  // on all ranks.
   std::uint64_t device_window_bytes = 4 << 20;
-  std::string job = {};  // identifies, with the generation, records and their files; Connect fills both in
+  // Name of the job in records and in the names of their files. Connect fills in job and generation.
+  std::string job = {};
   std::uint64_t generation = 0;
-  // If this communicator has only some of the job's ranks: how errors, logs and records name them (base/rank_frame.h).
-  // Split sets it for its groups. Null: the ranks are those of the job.
+  // How errors, logs and records name the ranks if this communicator has only some of the job's ranks
+  // (base/rank_frame.h). Split sets it for its groups. Null: the ranks are those of the job.
   std::shared_ptr<const RankFrame> frame = {};
-  // What Rebuild uses, and `report`, how this communicator was formed (with the generation above). Connect fills in
-  // both. Null: the communicator cannot be rebuilt.
+  // Rebuild calls this object. Connect sets it, and also `report`, which says how this communicator was formed. Null:
+  // the communicator cannot be rebuilt.
   std::shared_ptr<Rebuilder> rebuilder = {};
   // Stores this rank's goodbye for peers that were never connected to it (collectives/communicator/kept_goodbyes.h).
-  // Groups that are split from this communicator use it, too. Connect fills it in if the ranks meet in a store that
-  // outlives them. Null: such peers can only get the goodbye from this process, while its transport lives.
+  // Groups that are split from this communicator use it, too. Connect sets it if the store of the rendezvous outlives
+  // the ranks. Null: such peers can only get the goodbye from this process, while its transport lives.
   std::shared_ptr<KeptGoodbyes> kept_goodbyes = {};
   RebuildReport report = {};
 };
 
 // Options in which a group may differ from the communicator that it is split from. Equal on all ranks of a color.
 struct GroupOptions {
-  std::optional<std::uint32_t> rails = {};       // nullopt: the same number
-  std::optional<std::uint32_t> first_rail = {};  // nullopt: the same
+  std::optional<std::uint32_t> rails = {};       // nullopt: as many as the communicator that is split has
+  std::optional<std::uint32_t> first_rail = {};  // nullopt: the communicator's
 };
 
 struct MessageOptions {
   std::optional<Duration> timeout = {};  // nullopt: the communicator's
 };
 
-// One issued operation. A small value; copies refer to the same operation. Must not outlive the buffers or the
-// communicator.
+// One issued operation. A Work is a small value, and its copies refer to the same operation. It must not outlive the
+// buffers or the communicator.
 class Work {
  public:
   Work() = default;
@@ -238,18 +243,19 @@ class Work {
   // Returns the final status: success, the error for which the communicator failed, or the argument error of the call.
   // Advances pending operations while it waits.
   Status Wait();
-  // kNotReady if `deadline` passes first; the operation continues.
+  // Like Wait(), but returns kNotReady if `deadline` passes first. The operation continues.
   Status Wait(TimePoint deadline);
   // Returns the final status if there is one. Also advances pending operations once, unless another thread does so.
   std::optional<Status> Test();
-  // Calls `done` once with the final status: at once if the operation has ended, otherwise from the thread that
-  // advances the operations then. No lock is held, so `done` may issue and wait for operations of any communicator. It
-  // must not destroy the communicator that calls it.
+  // Calls `done` once with the final status: at once if the operation has ended, otherwise when it ends, from the
+  // thread that advances operations. No lock is held, so `done` may issue and wait for operations of any communicator.
+  // It must not destroy the communicator that calls it.
   void Then(std::function<void(const Status&)> done);
 
   // The argument error of the call, if the call was refused and nothing was started.
   const std::optional<Error>& refused() const { return refused_; }
-  Sequence sequence() const { return sequence_; }  // 0: never started (argument error), or a send or receive
+  // 0: the operation never started (argument error), or it is a send or receive
+  Sequence sequence() const { return sequence_; }
   // For a receive that succeeded: the sender, the tag and the number of elements.
   std::optional<Message> message() const;
 
@@ -257,18 +263,18 @@ class Work {
   friend class CommunicatorCore;
   std::shared_ptr<CommunicatorCore> core_;
   Sequence sequence_ = 0;
-  std::shared_ptr<MessageOperation> operation_;  // null unless it is a send or receive
+  std::shared_ptr<MessageOperation> operation_;  // null unless this is a send or receive
   std::optional<Error> refused_;
 };
 
 class Communicator {
  public:
-  // Makes no connection: lanes are made when a schedule first needs them. REQUIRES: every rank has a transport, and
-  // options.peers has the addresses of all of them.
+  // Creates this rank's communicator. Makes no connection: a lane is made when a schedule first needs it. REQUIRES:
+  // every rank has a transport, and options.peers has the addresses of all ranks.
   static Result<std::unique_ptr<Communicator>> Create(CommunicatorOptions options);
-  // If Close was not called before, peers that are still in an operation get kPeerAborted: this rank left. If this rank
-  // made the communicator fail before its first operation ended, other ranks may not be connected to it yet. The
-  // destructor then waits until all ranks know the cause, at most a second after the failure.
+  // If Close was not called before, peers that are still in an operation get kPeerAborted with the reason that this
+  // rank left. If this rank made the communicator fail before its first operation ended, other ranks may not be
+  // connected to it yet. The destructor then waits until all ranks know the cause, at most a second after the failure.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -361,16 +367,16 @@ class Communicator {
                       std::span<const std::uint64_t> output_counts, DataType type,
                       const OperationOptions& options = {});
 
-  // Returns when every rank has called it.
+  // Returns when every rank has called Barrier.
   Status Barrier(const OperationOptions& options = {});
   Work BarrierAsync(const OperationOptions& options = {});
 
   // ---- messages between two ranks ----
   //
   // A send completes when its buffer is free again. A small message may not have been received by then. A larger one
-  // (above eager_message_bytes, or sent without credit) has been. If two ranks both send a large message before they
-  // receive, they wait for each other until their timeouts, as in MPI; SendRecv does both at once. A rank may send to
-  // itself.
+  // (above eager_message_bytes, or sent without credit) has been received when its send completes. If two ranks both
+  // send a large message before they receive, they wait for each other until their timeouts, as in MPI. SendRecv sends
+  // and receives at the same time. A rank may send to itself.
   //
   // A receive's `count` is the capacity of its buffer; a shorter message leaves the rest unchanged. Both ends must name
   // the same type. A message that is longer or of another type gives kMismatch, with both lengths. The message is lost,
@@ -379,10 +385,10 @@ class Communicator {
   // communicator stays usable. A timeout during a transfer fails the communicator.
   //
   // A rank accepts messages while it is inside a call or has pending asynchronous operations. Close waits for all sends
-  // and receives that were issued. From its start, it refuses messages that other ranks announce and for which this
-  // rank has no receive. So a send or receive that a closed rank will never answer ends with kClosed. Small messages
-  // that were never received are dropped, with a warning in the log. A receive from kAnyRank makes no connections, so
-  // the death of a rank that was never connected does not end it.
+  // and receives that were issued. While it closes, a rank refuses announced messages for which it has no receive. So a
+  // send or receive that a closed rank will never answer ends with kClosed. Small messages that were never received are
+  // dropped, with a warning in the log. A receive from kAnyRank makes no connections, so the death of a rank that was
+  // never connected does not end it.
   Status Send(const void* buffer, std::uint64_t count, DataType type, Rank to, Tag tag,
               const MessageOptions& options = {});
   Result<Message> Recv(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
@@ -393,7 +399,8 @@ class Communicator {
   Work RecvAsync(void* buffer, std::uint64_t count, DataType type, Rank from_or_any, Tag tag_or_any,
                  const MessageOptions& options = {});
 
-  // Sends and receives at once, so that rings and exchanges of any size cannot deadlock. The buffers must not overlap.
+  // Sends and receives at the same time, so that rings and exchanges of any size cannot deadlock. The buffers must not
+  // overlap.
   struct Outgoing {
     const void* buffer = nullptr;
     std::uint64_t count = 0;
@@ -415,11 +422,12 @@ class Communicator {
   Result<ReduceOp> DefineOperation(UserOperation operation);
 
   // Collective. Ranks with the same color form a communicator of their own, ordered by (key, rank). A rank with a
-  // negative color joins no group and gets null. The group uses the same transport and lanes of its own. Either all
+  // negative color joins no group and gets null. The group uses the same transport, but has its own lanes. Either all
   // ranks get their groups or none does: if one rank cannot make its group for lack of descriptors or memory, this
-  // communicator fails on all ranks, and the error names that rank. Aborting a communicator aborts its groups, too. If
-  // a communicator fails, its groups in which no collective has completed yet fail with it. kInvalidArgument: wrong
-  // options; the communicator stays usable. kMismatch: the options of ranks of one color differ.
+  // communicator fails on all ranks, and the error names that rank. If a communicator is aborted, its groups are
+  // aborted, too. If it fails, each of its groups in which no collective has completed yet fails, too.
+  // kInvalidArgument: wrong options; the communicator stays usable. kMismatch: the options of ranks of one color
+  // differ.
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options = {});
 
   // Allocates memory that the transport moves without a copy if it can. The returned object frees it. REQUIRES: no
@@ -429,70 +437,73 @@ class Communicator {
   // peers read through the kernel. Over RDMA: the memory is sent without a copy, and peers write into it what a
   // collective expects there (docs/SECURITY.md), as long as the system allows so much locked memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
-  // Registers memory of the caller for the same purpose, if the transport can: RDMA only. The registration must end
-  // before the memory is freed, and while no operation uses it. kResource: the system refuses, and the error says why;
-  // operations can still use the memory as any other.
+  // Registers memory of the caller, so that the transport moves it without a copy. Only RDMA supports this. The
+  // registration must end before the memory is freed, and only when no operation uses the memory. kResource: the system
+  // refuses, and the error says why; operations can still use the memory like any other.
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory);
 
   // Fails every pending and later operation: on this rank with kAborted and, through the control connections, on all
-  // other ranks with kPeerAborted. Local, bounded in time, idempotent, any thread.
+  // other ranks with kPeerAborted. The call does not wait for other ranks, ends in bounded time, and may be repeated.
+  // Any thread.
   void Abort(std::string_view reason);
 
-  // For language bindings, which refuse some calls themselves before they are issued. `call` names the call and the
-  // reason. If this rank then closes, ranks that wait for it in that operation fail with kMismatch and this text
-  // instead of kClosed. The next operation that is issued cancels the note. Calls that this class refuses are noted
-  // already. Any thread.
+  // Notes that a language binding refused a call before it issued anything. `call` names the call and the reason. If
+  // this rank then closes, ranks that wait for it in the refused operation fail with kMismatch and this text instead of
+  // kClosed. The next operation that is issued cancels the note. This class itself notes the calls that it refuses. Any
+  // thread.
   void NoteRefusal(std::string_view call);
 
   // Waits for issued operations, sends a goodbye to every connected peer, and waits for the goodbyes of those peers.
   // Operations that have not ended within the communicator's timeout fail then, on all ranks. Returns a failure that
-  // earlier calls could not see yet. Later operations give kClosed. A second Close returns the same status as the
-  // first.
+  // earlier calls could not return because it was found later. Later operations give kClosed. A second Close returns
+  // the same status as the first.
   Status Close();
-  // Closes like Close, but within `patience`, and whether or not the other ranks close too: for the end of a process.
-  // The goodbye is sent in any case. Receives for which no message has come end with kClosed. Other operations that
-  // have not ended by then fail on all ranks, as in Close. Ranks that are behind still get everything that this rank
-  // has sent, and kClosed if they need more. This includes ranks that connect only later, as long as this rank's
-  // transport lives or CommunicatorOptions::kept_goodbyes has the goodbye. Otherwise they get kPeerLost, with a message
-  // that this rank may have left. The last operations of the ranks are compared only if the other ranks close in time.
+  // Like Close, but takes at most `patience`, and does not need the other ranks to close. It is meant for the end of a
+  // process. The goodbye is sent in any case. Receives for which no message has come end with kClosed. Other operations
+  // that have not ended within `patience` fail on all ranks, as in Close. Ranks that are behind still get everything
+  // that this rank has sent. If they need more, they get kClosed, even if they connect only later, as long as this
+  // rank's transport lives or CommunicatorOptions::kept_goodbyes has the goodbye. Otherwise they get kPeerLost, with a
+  // message that this rank may have left. The ranks' last operations are compared only if the other ranks close in
+  // time.
   Status Leave(Duration patience);
 
-  // Continues after ranks were lost. Makes the communicator of the next generation: of the ranks that are left, and of
-  // joiners if the options leave room for them. Every rank that continues must call this, independently; no rank waits
-  // for one that is known to be dead. This communicator ends. One that has not failed is closed (by all ranks, as by
-  // Close); one that has failed or was aborted needs no closing. Its groups (Split) are aborted. The new communicator
-  // shares nothing with the old one: transport, lanes, shared memory and addresses are new, and connections from the
-  // old ones are refused. The caller still has to destroy the old communicator, preferably at once. Operations of users
-  // must be defined again. Buffers from Allocate stay valid, as ordinary memory for the new communicator.
+  // Continues after ranks were lost. Returns the communicator of the next generation, with the surviving ranks, and
+  // with joiners if the options leave room for them. Every rank that continues must call this, independently; no rank
+  // waits for one that is known to be dead. This communicator ends. All ranks close it, as by Close, unless it has
+  // failed or was aborted. Its groups (Split) are aborted. The new communicator shares nothing with the old one:
+  // transport, lanes, shared memory and addresses are new, and connections from the old generation are refused. The
+  // caller still has to destroy the old communicator, preferably at once. Operations of users must be defined again.
+  // Buffers from Allocate stay valid, as ordinary memory for the new communicator.
   //
   // Errors:
   //   - kStale: the other ranks have continued without this one, because it came too late or they took it for dead. It
-  //     can only join them as a new process.
+  //     cannot continue as a rank; a new process may join the others.
   //   - kRebuildFailed: by the deadline too few ranks came, or the store was lost, or every attempt lost another rank.
   //     The first cause says which. The call may be repeated.
   //   - kUnsupported: there is no rebuilder, or this is a group (Split).
   //   - kInvalidArgument: wrong options, or the communicator was rebuilt already.
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options = {});
-  // How this communicator was formed: its generation and, if it was rebuilt, the old rank of each rank and the lost
-  // ranks.
+  // How this communicator was formed: its generation and, if it was rebuilt, the old rank of each rank, and the ranks
+  // that were lost.
   const RebuildReport& report() const;
 
   // Advances pending operations once; true if anything moved. Only needed without a progress thread (event loops,
   // simulation).
   bool Progress();
 
-  // The first cause, once the communicator has failed. Any thread. If a launched graph ended because another rank
-  // failed, this waits for that rank's reason, at most a second.
+  // The first cause if the communicator has failed; otherwise nullopt. If a launched graph ended because another rank
+  // failed, this call waits for that rank's error, at most a second. Any thread.
   std::optional<Error> failure() const;
 
-  // The algorithm that a call would use, and the reason in words.
+  // Describes a call for Choose. Choose returns the algorithm that such a call would use, and the reason in words.
   struct Question {
     Collective collective = Collective::kAllReduce;
-    // As in the call. For AllGatherV and ReduceScatterV: the sum of the blocks; for other ...V forms: 0.
+    // The count that the call would have. For AllGatherV and ReduceScatterV: the sum of all counts; for other ...V
+    // forms: 0.
     std::uint64_t count = 0;
     DataType type = DataType::kUint8;
     ReduceOp op = ReduceOp::kSum;  // for reductions
-    bool varying = false;          // a ...V form whose counts are not all equal
+    bool varying = false;          // true: the call is a ...V form, and its counts are not all equal
   };
   struct Choice {
     Algorithm algorithm;
@@ -506,13 +517,14 @@ class Communicator {
 
   // Which rank is on which host, and how many cores the ranks of each host share. The choice of algorithms depends on
   // it and on the profile. Valid while the communicator lives.
-  const Place& place() const;
+  const Topology& topology() const;
 
   // Names of the transports that carry bytes between this rank and the others: "tcp", "shm", "shm+tcp" if some are on
   // other hosts; "none" if there are no others. For a peer without a lane yet: the transport that would be tried.
   std::string Transports() const;
 
-  // The path to each peer, one line each, for `explain` and logs; and how GPU memory was moved last, if it was.
+  // Describes the path to each peer in one line, for people and logs. If GPU memory was moved, a further line says by
+  // which method it was moved most recently.
   std::string DescribePaths() const;
 
   // The identity that a rank published at the rendezvous. Valid while the communicator lives. REQUIRES: 0 <= rank <
@@ -522,12 +534,12 @@ class Communicator {
   // The path to one peer. For a peer without a lane yet: the path that would be tried. REQUIRES: as for peer().
   PeerPath PathTo(Rank peer) const;
 
-  // The contents of the flight recorder, of this communicator and of its groups (Split) that still live: JSON text with
-  // the field names of c10d's recorder (docs/DIAGNOSING.md), for `rondo trace`. `reason` becomes part of the text: why
-  // the dump was made. Any thread, at any time; does not block operations.
+  // The contents of the flight recorders of this communicator and of its groups (Split) that still live, for `rondo
+  // trace`. The text is JSON with the field names of c10d's recorder (docs/DIAGNOSING.md). `reason` becomes part of the
+  // text: why the dump was made. Any thread, at any time; does not block operations.
   std::string DumpRecords(std::string_view reason = "call") const;
-  // Writes the same text to a file in options.record_dir and returns its path. A later call replaces the file.
-  // kInvalidArgument: there is no record_dir. kResource: the system refused, and the error says why. Any thread.
+  // Writes the text of DumpRecords to a file in options.record_dir and returns its path. A later call replaces the
+  // file. kInvalidArgument: there is no record_dir. kResource: the system refused, and the error says why. Any thread.
   Result<std::string> WriteRecords(std::string_view reason = "call") const;
 
  private:

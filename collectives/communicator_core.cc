@@ -1,4 +1,4 @@
-// Creation and ordinary operation of a core. communicator_end.cc ends it, communicator_split.cc makes groups.
+// Creates a core and runs its ordinary operations. communicator_end.cc ends it, communicator_split.cc makes groups.
 #include "collectives/communicator_core.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,8 @@ ProgressOptions ProgressOptionsOf(const CommunicatorOptions& options) {
                            .pause = graces.process_pause,
                            .heartbeat_interval = graces.heartbeat_interval};
   // If ranks move bytes on the cores of this host, they do so while this thread yields, too. A long yield then does not
-  // show that other programs use the core, so the policy for a shared core stays what it is otherwise.
+  // show that other programs use the core. So the policy for a shared core is the normal policy, or to sleep at once if
+  // ranks outnumber cores.
   if (sleeps) progress.shared_core_policy = local_ranks > cores ? WaitPolicy{} : progress.policy;
   return progress;
 }
@@ -60,15 +61,15 @@ std::vector<int> HostsOf(const std::vector<PeerIdentity>& peers) {
   return hosts;
 }
 
-// The cores of each host are those that its first rank with a known number reports.
-Place PlaceOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
-  Place place{std::move(hosts), {}};
-  place.cores.resize(static_cast<std::size_t>(place.host_count()), 0);
+// For each host, uses the number of cores that its first rank reports; a rank that does not know the number is skipped.
+Topology TopologyOf(std::vector<int> hosts, const std::vector<PeerIdentity>& peers) {
+  Topology topology{std::move(hosts), {}};
+  topology.cores.resize(static_cast<std::size_t>(topology.host_count()), 0);
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-    int& cores = place.cores[static_cast<std::size_t>(place.hosts[rank])];
+    int& cores = topology.cores[static_cast<std::size_t>(topology.hosts[rank])];
     if (cores == 0) cores = peers[rank].cores;
   }
-  return place;
+  return topology;
 }
 
 std::vector<std::string> HostNamesOf(const std::vector<PeerIdentity>& peers) {
@@ -117,7 +118,7 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                 .max_scratch_bytes = options_.max_scratch_bytes,
                 .checksums = options_.checksums,
                 .device_peers = options_.device_peers,
-                .device_turns_host_bytes = options_.device_turns_host_bytes,
+                .gpu_timeslice_staging_max_bytes = options_.gpu_timeslice_staging_max_bytes,
                 .device_window_bytes = options_.device_window_bytes,
                 .logger = options_.logger},
                {.names = names_, .checker = checker_, .endpoint = endpoint_, .device = device_}),
@@ -126,10 +127,10 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
       checker_(options_.rank, static_cast<int>(options_.peers.size()),
                {.timeout = options_.timeout,
                 .reproducible = options_.reproducible,
-                .wide_partials = options_.wide_partials,
+                .fp32_accumulate = options_.fp32_accumulate,
                 .compare_results = options_.compare_results,
                 .max_pending_operations = options_.max_pending_operations},
-               options_.profile, PlaceOf(HostsOf(options_.peers), options_.peers)),
+               options_.profile, TopologyOf(HostsOf(options_.peers), options_.peers)),
       queue_(options_.rank, static_cast<int>(options_.peers.size()), options_.max_pending_operations),
       peers_(options_.rank, static_cast<int>(options_.peers.size())),
       failure_(names_, peers_, endpoint_, *clock_, *this),
@@ -245,10 +246,10 @@ CommunicatorCore::CommunicatorCore(CommunicatorOptions options, GroupName group)
                       .failure = failure_}) {}
 
 Status CommunicatorCore::CheckRails(std::int64_t rails, std::int64_t first_rail) {
-  if (rails < 1 || rails > kMostRails)
-    return Fail(ErrorCode::kInvalidArgument, "rails {} is not from 1 to {}", rails, kMostRails);
-  if (first_rail >= kMostRails)
-    return Fail(ErrorCode::kInvalidArgument, "first_rail {} is not below {}", first_rail, kMostRails);
+  if (rails < 1 || rails > kMaxRails)
+    return Fail(ErrorCode::kInvalidArgument, "rails is {}; expected 1 to {}", rails, kMaxRails);
+  if (first_rail >= kMaxRails)
+    return Fail(ErrorCode::kInvalidArgument, "first_rail is {}; it must be below {}", first_rail, kMaxRails);
   return {};
 }
 
@@ -259,14 +260,14 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Create(CommunicatorO
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", options.rank, world - 1);
   if (options.transport == nullptr) return Fail(ErrorCode::kInvalidArgument, "options.transport is missing");
   if (options.frame_bytes < kLineBytes || options.frame_bytes % kLineBytes != 0)
-    return Fail(ErrorCode::kInvalidArgument, "frame_bytes {} is not a positive multiple of {}", options.frame_bytes,
-                kLineBytes);
+    return Fail(ErrorCode::kInvalidArgument, "frame_bytes is {}; expected a positive multiple of {}",
+                options.frame_bytes, kLineBytes);
   RONDO_TRY(CheckRails(options.rails, options.first_rail));
   if (options.max_pending_operations == 0)
     return Fail(ErrorCode::kInvalidArgument, "max_pending_operations must be at least 1");
   if (options.timeout <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   if (options.frame != nullptr && options.frame->ranks.size() != world)
-    return Fail(ErrorCode::kInvalidArgument, "the frame of group {} names {} ranks, and the group has {}",
+    return Fail(ErrorCode::kInvalidArgument, "the frame of group {} names {} ranks, but the group has {}",
                 options.frame->group, options.frame->ranks.size(), world);
 
   return OrOutOfMemory("making a communicator", [&] { return Make(std::move(options), std::move(group)); });
@@ -300,7 +301,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
     movers.push_back(std::make_unique<UserOperationMover>(std::move(mover)));
   }
   if (core->progress_.lock().kick_fd() < 0)
-    return Fail(ErrorCode::kResource, "no eventfd for a communicator: {}",
+    return Fail(ErrorCode::kResource, "cannot create an eventfd for a communicator: {}",
                 SystemWords(core->progress_.lock().kick_error()));
 
   EndpointConfig config;
@@ -319,7 +320,7 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                        .max_scratch_bytes = own.max_scratch_bytes,
                        .capabilities = own.transport->capabilities(),
                        .windows_from_bytes = own.windows_from_bytes,
-                       .slices = core->checker_.place().host_count() == 1,
+                       .slices = core->checker_.topology().host_count() == 1,
                        .checksums = own.checksums},
                       {.rails = own.rails, .least_bytes = own.least_rail_bytes}, std::move(movers), std::move(readers));
   core->messages_.Open({.rank = own.rank,
@@ -331,15 +332,15 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
                                    .checksums = own.checksums},
                         .observer = core->records_.is_on() ? &core->records_ : nullptr},
                        *core->endpoint_);
-  // A peer may have sent a message before this rank had an endpoint to answer it. It may have failed, or need the
-  // cause.
+  // A peer may have sent a message before this rank had an endpoint to answer it. If this communicator has failed since
+  // then, that peer still needs a notice.
   core->failure_.NotifyPeers();
   return core;
 }
 
 CommunicatorCore::~CommunicatorCore() {
   RONDO_CHECK(!progress_.has_thread(), "a core outlived its communicator");
-  endpoint_.Take().reset();  // set only if Make failed; must end before the other members
+  endpoint_.Take().reset();  // the endpoint still exists here only if Make failed; it must end before the other members
 }
 
 // ---- issuing ----
@@ -383,11 +384,13 @@ Result<ReduceOp> CommunicatorCore::DefineOperation(UserOperation operation) {
 Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
   const std::size_t index = checker_.defined();
   if (operation.name.empty() || operation.name.size() > kMaxUserOperationNameBytes)
-    return Fail(ErrorCode::kInvalidArgument, "the name of an operation has 1 to {} bytes, not {}",
+    return Fail(ErrorCode::kInvalidArgument, "the name of an operation must have 1 to {} bytes, got {}",
                 kMaxUserOperationNameBytes, operation.name.size());
   if (!operation.combine) return Fail(ErrorCode::kInvalidArgument, "operation '{}' has no function", operation.name);
   if (index >= static_cast<std::size_t>(kMaxUserOps))
-    return Fail(ErrorCode::kResource, "{} operations are defined, the limit (kMaxUserOps) is {}", index, kMaxUserOps);
+    return Fail(ErrorCode::kResource,
+                "cannot define another operation: {} are defined, and the limit (kMaxUserOps) is {}", index,
+                kMaxUserOps);
 
   const Definition own = Pack(index, operation);
   std::vector<Definition> all(static_cast<std::size_t>(world_size()));
@@ -398,8 +401,8 @@ Result<ReduceOp> CommunicatorCore::Define(UserOperation&& operation) {
   RONDO_TRY(issuer_.Run(std::move(request), {}));
   for (std::size_t other = 1; other < all.size(); ++other)
     if (all[other] != all[0])
-      return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, rank {} {}", InWords(all[0]),
-                  other, InWords(all[other]));
+      return Fail(ErrorCode::kMismatch, "the ranks disagree: rank 0 defines operation {}, but rank {} defines {}",
+                  InWords(all[0]), other, InWords(all[other]));
   return checker_.Define(std::move(operation));
 }
 

@@ -55,9 +55,9 @@ class CommunicatorCore;
 // The name of a communicator in its job, and its ranks there. Equal on all its ranks.
 struct GroupName {
   std::string name = "0";
-  std::string description = "default_pg";       // c10d's name for the group of all ranks
-  std::vector<Rank> ranks = {};                 // ranks of the job, by rank of the group; empty: the same
-  std::weak_ptr<CommunicatorCore> parent = {};  // the communicator that it was split from
+  std::string description = "default_pg";  // c10d's name for the group of all ranks
+  std::vector<Rank> ranks = {};  // ranks in the job, indexed by rank in the group; Create fills an empty vector
+  std::weak_ptr<CommunicatorCore> parent = {};  // the communicator from which this group was split
 };
 
 class CommunicatorCore final : public FailureListener,
@@ -89,15 +89,15 @@ class CommunicatorCore final : public FailureListener,
   // ---- ending: any thread ----
   void Abort(std::string_view reason);
   Closing& closing() { return closing_; }
-  // Ends everything at once: for ~Communicator.
+  // Ends everything at once. ~Communicator calls this.
   void Destroy();
   // False in a child process that was forked after Create.
   bool IsInItsProcess() const;
 
-  // Ends this communicator and makes that of the next generation (rebuild.cc).
+  // Ends this communicator and makes the communicator of the next generation (rebuild.cc).
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildOptions& options);
 
-  // ---- the rest ----
+  // ---- other methods of Communicator ----
   Result<ReduceOp> DefineOperation(UserOperation operation);                                     // issuer
   Result<std::unique_ptr<Communicator>> Split(int color, int key, const GroupOptions& options);  // issuer
   std::optional<Error> failure() const { return failure_.cause(); }
@@ -115,28 +115,28 @@ class CommunicatorCore final : public FailureListener,
 
  private:
   CommunicatorCore(CommunicatorOptions options, GroupName group);
-  // The part of Create after the options were checked.
+  // Does what Create does after it has checked the options.
   static Result<std::shared_ptr<CommunicatorCore>> Make(CommunicatorOptions&& options, GroupName&& group);
   static Status CheckRails(std::int64_t rails, std::int64_t first_rail);
   Result<ReduceOp> Define(UserOperation&& operation);
   Result<std::unique_ptr<Communicator>> SplitBy(const SplitRequest& own);
-  void FailNewestChild();  // with this communicator's cause
+  void FailNewestChild();  // fails the newest child with this communicator's cause
   // `table`: the requests of all ranks.
   Result<std::unique_ptr<Communicator>> MakeGroup(const SplitRequest& own, const std::vector<SplitRequest>& table);
 
-  // FailureListener. If the device queue is being made at this moment, OperationProgress::EndAfterFailure ends its
-  // graphs.
+  // Implements FailureListener: ends launched graphs. If the device queue is being made at this moment,
+  // OperationProgress::EndAfterFailure ends its graphs instead.
   void OnFailing() override { device_.EndGraphs(); }
   void OnFailed() override { WakeOwner(); }
 
-  // FailureDetectorListener. Called by the owner. Adopts the parent's failure; while this group is new, it first polls
-  // for what the parent's peers have sent.
+  // Implements FailureDetectorListener. The owner calls it. Adopts the parent's failure. If this group is new, first
+  // polls for what the parent's peers have sent.
   bool CheckParentFailure() override;
 
-  // OperationProgressListener. Writes the records into options.record_dir, if it is set.
+  // Implements OperationProgressListener: writes the records into options.record_dir, if it is set.
   void OnEnded() noexcept override;
 
-  // PeerEventListener
+  // Implements PeerEventListener.
   void WakeOwner() override {
     if (endpoint_.Try([](Endpoint& endpoint) { endpoint.Wake(); })) progress_.lock().Announce();
   }
@@ -144,10 +144,10 @@ class CommunicatorCore final : public FailureListener,
   bool IsNewGroup() const override;
 
   RecordWriter::Group NameInRecords() const { return {group_.name, group_.description, group_.ranks}; }
-  // Those of this communicator, and of the groups that were split from it.
+  // The records of this communicator, and of the groups that were split from it.
   std::vector<DumpedGroup> Records() const;
   // Polls for what peers have sent, unless another thread advances this communicator.
-  void Hear();
+  void PollForNotices();
 
   // Wakes the progress thread for new work; makes it if there is none yet.
   void CallProgressThread();
@@ -164,7 +164,7 @@ class CommunicatorCore final : public FailureListener,
   std::shared_ptr<Waiter> waiter_;
   const RankNames names_;
 
-  // Used by the owner only.
+  // Only the owner uses the members from here to suspicion_.
   SharedEndpoint endpoint_;
   DeviceAccess device_;
   CurrentOperation current_;

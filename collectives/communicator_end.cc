@@ -1,4 +1,4 @@
-// The end of a core: abort and destruction. operation_progress.cc ends the operations after a failure.
+// The end of a CommunicatorCore: abort and destruction. operation_progress.cc ends the operations after a failure.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -27,7 +27,8 @@ void CommunicatorCore::Abort(std::string_view reason) {
       [&] { error = WithCulprit(ErrorCode::kAborted, fmt::format("rank {} aborted: {}", rank(), reason), rank()); });
   failure_.Begin(std::move(error));
   AbortChildren(reason);
-  // If no other thread owns progress, operations end here. Otherwise Begin has woken the owner.
+  // If no other thread holds the progress lock, operations end here. Otherwise Begin has woken the thread that holds
+  // it.
   operation_progress_.ProgressOnce();
 }
 
@@ -47,7 +48,8 @@ void CommunicatorCore::Destroy() {
   progress_.StopThread();
   // All pending operations end before the endpoint does.
   progress_.Enter();
-  while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();  // another thread notifies the peers
+  // wait while another thread notifies the peers
+  while (failure_.state() == Failure::State::kFailed) std::this_thread::yield();
   if (failure_.has_failed() && !failure_.has_ended()) operation_progress_.EndAfterFailure();
   streams_.End();
   if (failure_.has_failed()) {
@@ -55,8 +57,8 @@ void CommunicatorCore::Destroy() {
     const bool peers_may_connect =
         failed_before && queue_.completed() == 0 && !messages_.in_use() && endpoint_->wait_fd() >= 0;
     failure_.FlushNotices(peers_may_connect, suspicion_.graces(), progress_.lock());
-    // The destruction is not a first cause: another rank, or the parent of this group, may know the real one. So a
-    // notice is left only if the communicator had failed before.
+    // The destruction is not a first cause: another rank, or the parent of this group, may know the real one. So this
+    // rank leaves a notice behind only if the communicator had failed before.
     if (failed_before) IfMemoryAllows([&] { failure_.LeaveNotice(); });
   }
   progress_.ForgetArmed();

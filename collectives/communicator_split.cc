@@ -27,7 +27,8 @@ void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>&
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::Split(int color, int key, const GroupOptions& options) {
-  const auto& [rails, first_rail] = options;  // names all fields, or does not compile: each is compared below
+  // This declaration compiles only if it names all fields of GroupOptions. Ranks compare each field below.
+  const auto& [rails, first_rail] = options;
   const SplitRequest own{color, key, rails.value_or(options_.rails), first_rail.value_or(options_.first_rail)};
   RONDO_TRY(CheckRails(own.rails, own.first_rail));
   return failure_.GuardCall("splitting a communicator", [&] { return SplitBy(own); });
@@ -63,8 +64,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::SplitBy(const SplitReque
   barrier.descriptor = {.collective = Collective::kBarrier, .type = DataType::kUint8};
   const Status all_have = issuer_.Run(std::move(barrier), {.timeout = std::max(until - clock_->Now(), Duration(1))});
   if (all_have) return group;
-  // A rank that has passed the barrier may already use its group. It must get the parent's failure as the cause, and
-  // not that this rank destroyed the group.
+  // A rank that has passed the barrier may already use its group. It must get the parent's failure as the cause,
+  // instead of an error about the group that this rank destroys.
   if (group != nullptr) FailNewestChild();
   return Fail(all_have.error());
 }
@@ -90,10 +91,10 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
   }
   options.frame = std::make_shared<const RankFrame>(RankFrame{name.name, name.ranks});
   ShareCores(options_.peers, options.peers);
-  // Equal on all members; different for every split and color of this parent.
+  // The group's id is equal on all its members, and different for every split and color of this parent.
   Random mix(options_.id ^ (splits_ << 32) ^ static_cast<std::uint64_t>(own.color));
   options.id = mix.Next();
-  options.rebuilder = nullptr;  // only the parent can tell which ranks are left
+  options.rebuilder = nullptr;  // only the parent can find out which ranks remain
   options.report = {};
   options.wait_policy = progress_.policy();  // all ranks of the parent share the cores
   RONDO_ASSIGN(const auto child, Create(std::move(options), std::move(name)));
@@ -103,20 +104,20 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::MakeGroup(const SplitReq
   return group;
 }
 
-// Whether no evidence exists yet that the other ranks have this group, too.
+// Whether this rank has no evidence yet that the other ranks also have this group.
 bool CommunicatorCore::IsNewGroup() const {
   return queue_.completed() == 0 && !messages_.in_use() && !group_.parent.expired();
 }
 
-// A thread that waits in a group advances only the group. So this polls the parent, whose control messages may contain
-// the cause.
+// A thread that waits in a group advances only the group. So this function polls the parent, whose control messages may
+// contain the cause.
 bool CommunicatorCore::CheckParentFailure() {
   if (!IsNewGroup()) return AdoptParentFailure();
-  if (const auto parent = group_.parent.lock()) parent->Hear();
+  if (const auto parent = group_.parent.lock()) parent->PollForNotices();
   return AdoptParentFailure();
 }
 
-void CommunicatorCore::Hear() {
+void CommunicatorCore::PollForNotices() {
   if (!progress_.lock().TryEnter()) return;  // another thread advances it
   failure_.Guard("polling for notices", [&] {
     progress_.Disarm();
@@ -129,13 +130,13 @@ void CommunicatorCore::Hear() {
 // A rank may die in the last step of a Split. Some ranks then have their groups, and wait in them for ranks that have
 // none. All of them learn that the communicator that they split has failed, and why.
 bool CommunicatorCore::AdoptParentFailure() {
-  if (queue_.completed() > 0) return false;  // so the other ranks have the group, too
+  if (queue_.completed() > 0) return false;  // an operation ended, so the other ranks have the group, too
   const auto parent = group_.parent.lock();
   const auto failed = parent != nullptr ? parent->failure() : std::nullopt;
   if (!failed) return false;
   const auto here = [&](Rank of_parent) { return RankInGroup(of_parent, parent->group_.ranks, group_.ranks); };
-  // Keeps the rank that found the failure as its reporter. If a mismatch names a rank as culprit, that rank gets the
-  // reporter as culprit instead.
+  // The reporter is the rank that found the failure in the parent. If a mismatch names a rank as culprit, that rank's
+  // own error names the reporter as culprit instead (control.cc).
   failure_.Begin(Error({.code = failed->code(),
                         .message = std::string(kParentFailed),
                         .culprit = here(failed->culprit()),

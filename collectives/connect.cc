@@ -35,18 +35,19 @@
 namespace rondo {
 namespace {
 
-// Least number of descriptors that a communicator and its first connection need: an eventfd for the core, three for an
-// endpoint, four for an endpoint in shared memory, and two connections with the descriptors that are passed over them.
+// Least number of descriptors that a communicator and its first connection need: an eventfd for the communicator, three
+// for an endpoint, four for an endpoint in shared memory, and two connections with the descriptors that are passed over
+// them.
 constexpr std::size_t kDescriptorsOfCommunicator = 12;
 
 // How long a rank that serves the store keeps serving it after the rendezvous has failed.
-constexpr Duration kTellOthers = std::chrono::seconds(1);
+constexpr Duration kFailureReadTime = std::chrono::seconds(1);
 // How long a rank that cannot take part tries to write its reason to the store.
-constexpr Duration kLastWords = std::chrono::seconds(2);
+constexpr Duration kFailureReportTime = std::chrono::seconds(2);
 constexpr Duration kDefaultTimeout = std::chrono::seconds(60);
 
-// Number of cores by host; a rank without a host id is left out. Launchers give each rank cores of its own, or all
-// ranks the same cores: so a host's ranks share the union.
+// Number of CPU cores by host, without ranks that have no host id. Launchers give each rank its own cores, or all ranks
+// the same cores. So the ranks of a host share the union of their cores.
 std::map<std::string_view, int> CoresOfHosts(const Membership& membership) {
   std::map<std::string_view, std::vector<std::string_view>> lists;
   for (const Member& member : membership.members)
@@ -67,8 +68,8 @@ Status AllOnOneHost(const Membership& membership) {
     if (first.host_id.empty()) why = "rank 0 cannot tell which host it is on (is /proc mounted there?)";
     if (!why.empty()) why = fmt::format(" ({})", why);
     return Fail(ErrorCode::kInvalidArgument,
-                "shared memory alone was asked for, but rank {} (host {}) and rank 0 (host {}) are not known to be on "
-                "one host with one network{}",
+                "only shared memory is allowed, but rank {} (host {}) and rank 0 (host {}) are not known to be on one "
+                "host with one network{}",
                 rank, member.host, first.host, why);
   }
   return {};
@@ -118,11 +119,11 @@ Result<Presence> MakePresence(const ConnectOptions& options, const Identity& ide
   const bool in_the_clear = identity.tls == nullptr;
   if (options.path == Path::kIb && !in_the_clear)
     return Fail(ErrorCode::kInvalidArgument,
-                "RDMA alone was asked for, and TLS: what a device writes is not encrypted");
+                "only RDMA is allowed, but TLS is on, and RDMA devices do not encrypt data");
   if (options.path == Path::kIb || (options.path == Path::kAuto && in_the_clear)) {
     const bool forced = !options.addresses.empty() || !options.interface.empty();
     IbOptions ib;
-    // Only the ports of the forced addresses: ports of other networks are not used.
+    // If the user has set addresses or an interface, RDMA uses only the ports that have those addresses.
     ib.port =
         options.rdma_port.empty() && forced ? fmt::format("{}", fmt::join(presence.hosts, "+")) : options.rdma_port;
     ib.logger = options.logger;
@@ -139,9 +140,9 @@ Result<Presence> MakePresence(const ConnectOptions& options, const Identity& ide
   return presence;
 }
 
-Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, const std::string& job,
-                                                const Membership& membership, std::shared_ptr<Transport> transport,
-                                                std::shared_ptr<const Clock> clock) {
+Result<CommunicatorOptions> OptionsAfterRendezvous(const ConnectOptions& options, const std::string& job,
+                                                   const Membership& membership, std::shared_ptr<Transport> transport,
+                                                   std::shared_ptr<const Clock> clock) {
   if (options.path == Path::kShm) RONDO_TRY(AllOnOneHost(membership));
   CommunicatorOptions communicator = options.communicator;
   communicator.rank = membership.rank;
@@ -218,10 +219,10 @@ namespace {
 // The caller's options, completed from the environment.
 struct Start {
   ConnectOptions options;
-  std::shared_ptr<const Clock> clock;  // of the rendezvous; options.communicator.clock is that of everything after it
+  std::shared_ptr<const Clock> clock;  // used for the rendezvous; everything after it uses options.communicator.clock
   TimePoint deadline;
   Identity identity;
-  InitMethod method;                               // unused if ranks meet through a store of the caller's
+  InitMethod method;                               // not used if the caller gives a store
   std::shared_ptr<const AwakeClockTicker> ticker;  // advances `clock`
 
   // The deadline as a time of options.communicator.clock.
@@ -270,14 +271,15 @@ Result<Start> BeginBy(const ConnectOptions& given) {
   if (options.store == nullptr) {
     RONDO_ASSIGN(start.method, ParseInitMethod(options.rendezvous, options.environment));
   } else if (!options.join && !(options.rank && options.world_size)) {
-    return Fail(ErrorCode::kInvalidArgument, "a store of the caller's says neither rank nor world size: give both");
+    return Fail(ErrorCode::kInvalidArgument,
+                "options.store has neither rank nor world size, so set options.rank and options.world_size");
   }
   if (start.method.join) options.join = true;
   return start;
 }
 
 // The result of a successful rendezvous.
-struct Met {
+struct CompletedRendezvous {
   std::string job;
   bool external_store = false;
   Presence presence;
@@ -285,7 +287,7 @@ struct Met {
   Membership membership;
 };
 
-// Describes a process without a transport to the other ranks.
+// The description of a process that has no transport, for the other ranks.
 Member Nameless() {
   Member self;
   self.host = LocalHostName();
@@ -294,8 +296,8 @@ Member Nameless() {
   return self;
 }
 
-// The error of a process that reached neither its launcher nor other ranks. Appends what the process may be if it is
-// not a rank of a job. If another rank caused the error, the process is a rank.
+// The error of a process that reached neither its launcher nor other ranks. Adds what the process may be if it is not a
+// rank of a job. If another rank caused the error, the process is a rank, and nothing is added.
 Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
   const ErrorCode code = error.code();
   const bool is_alone = code == ErrorCode::kRendezvousTimeout || code == ErrorCode::kUnreachable ||
@@ -305,7 +307,7 @@ Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
 }
 
 // `keeps_store`: the store is used after the rendezvous, too.
-Result<Met> MeetOthers(const Start& start, bool keeps_store) {
+Result<CompletedRendezvous> PerformRendezvous(const Start& start, bool keeps_store) {
   const auto& [options, clock, deadline, identity, method, ticker] = start;
   // A launcher's rank is only valid in the launcher's own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
@@ -329,7 +331,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
   // If this rank lacks a resource, the other ranks must learn it during the rendezvous, instead of waiting for this
-  // rank or finding it dead. So it checks that it has what its communicator needs before it meets them.
+  // rank or finding it dead. So it checks that it has what its communicator needs before the rendezvous.
   Result<Presence> made =
       OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity, &at = options.communicator.clock] {
         return MakePresence(asked, by, job, asked.generation, at);
@@ -340,7 +342,7 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
   }
   if (!made && *world_size == 1) return Fail(made.error());
   Presence presence = made ? *std::move(made) : Presence{.self = Nameless(), .transport = nullptr, .hosts = {}};
-  TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kLastWords));
+  TimePoint until = made ? deadline : std::min(deadline, Later(clock->Now(), kFailureReportTime));
   const bool external_store = options.external_store || method.external_store;
   const std::string who = fmt::format("host {}, pid {}", presence.self.host, presence.self.pid);
   const auto open = [&, &asked = options, &at = method, &proven = identity, &on = clock] {
@@ -366,13 +368,14 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
     // failure. If another rank of this host takes the freed port first, this rank cannot report.
     presence.transport = nullptr;
     made = Fail(came.error());
-    until = std::min(deadline, Later(clock->Now(), kLastWords));
+    until = std::min(deadline, Later(clock->Now(), kFailureReportTime));
     came = open();
   }
   if (!came) return Fail(made ? IfNoRank(came.error(), if_alone) : made.error());
   OpenedStore opened = *std::move(came);
-  // A rank that has met may return for the next generation before the last rank has left this store. It must wait for
-  // the next store: in this one, the last rank would wait for it to leave.
+  // A rank that has completed the rendezvous may come for the next generation while a slower rank still uses this
+  // store. The fast rank must then wait for the next store. If it used this store, the server would wait until it has
+  // left.
   const auto leave_others_out = [&] {
     if (!keeps_store) opened.TakeNoMore();
   };
@@ -385,43 +388,43 @@ Result<Met> MeetOthers(const Start& start, bool keeps_store) {
                             .logger = options.logger,
                             .all_are_here = leave_others_out,
                             .if_alone = if_alone};
-  Result<Membership> joined =
-      made ? Join(opened.store(), *clock, joining) : Fail(EndMeeting(opened.store(), *clock, joining, made.error()));
+  Result<Membership> joined = made ? Join(opened.store(), *clock, joining)
+                                   : Fail(AbortRendezvous(opened.store(), *clock, joining, made.error()));
   if (!joined) {
     // If this rank serves the store, the others may still have to read why the rendezvous failed.
-    (void)opened.Leave(clock->Now() + kTellOthers);
+    (void)opened.Leave(clock->Now() + kFailureReadTime);
     return Fail(joined.error());
   }
-  return Met{.job = std::move(job),
-             .external_store = external_store,
-             .presence = std::move(presence),
-             .opened = std::move(opened),
-             .membership = *std::move(joined)};
+  return CompletedRendezvous{.job = std::move(job),
+                             .external_store = external_store,
+                             .presence = std::move(presence),
+                             .opened = std::move(opened),
+                             .membership = *std::move(joined)};
 }
 
-// The place where the ranks of this job keep their goodbyes. Null: the store of the rendezvous does not outlive them. A
-// file cannot be used: it is emptied once no process has it open.
-Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& met) {
+// Where the ranks of this job keep their goodbyes. Null: the store of the rendezvous does not outlive the ranks. A file
+// cannot be used, because it is emptied when no process has it open any more.
+Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const CompletedRendezvous& rendezvous) {
   const ConnectOptions& options = start.options;
   GoodbyeStore kept{.open = nullptr,
-                    .description = met.opened.store().Describe(),
-                    .job = met.job,
+                    .description = rendezvous.opened.store().Describe(),
+                    .job = rendezvous.job,
                     .clock = options.communicator.clock};
   if (options.store != nullptr) {
     if (!options.keeps_store) return nullptr;
     kept.keeps_deadlines = false;
     kept.open = [store = options.store](TimePoint) -> Result<OpenedStore> { return OpenedStore(store, nullptr); };
-    return KeepGoodbyesIn(std::move(kept), met.membership);
+    return KeepGoodbyesIn(std::move(kept), rendezvous.membership);
   }
   const bool is_launch = start.method.kind == InitMethod::Kind::kLaunch;
   const bool outlives = is_launch
                             ? start.method.launch->way == Launched::Way::kTcp && start.method.launch->external_store
-                            : start.method.kind == InitMethod::Kind::kTcp && met.external_store;
+                            : start.method.kind == InitMethod::Kind::kTcp && rendezvous.external_store;
   if (!outlives) return nullptr;
-  const OpenStoreOptions opening{.job = met.job,
+  const OpenStoreOptions opening{.job = rendezvous.job,
                                  .identity = start.identity,
                                  .generation = options.generation,
-                                 .rank = met.membership.rank,
+                                 .rank = rendezvous.membership.rank,
                                  .external_store = true,
                                  .exchange = nullptr,
                                  .who = fmt::format("host {}, pid {}", LocalHostName(), getpid()),
@@ -433,44 +436,48 @@ Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Met& 
     now.deadline = deadline;
     return OpenStore(method, now);
   };
-  return KeepGoodbyesIn(std::move(kept), met.membership);
+  return KeepGoodbyesIn(std::move(kept), rendezvous.membership);
 }
 
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
-  const auto& [options, meeting_clock, deadline, identity, method, ticker] = start;
+  const auto& [options, rendezvous_clock, deadline, identity, method, ticker] = start;
   const std::shared_ptr<const Clock>& clock = options.communicator.clock;
-  if (options.join) return ConnectAsNewcomer(options, identity, method, clock, start.DeadlineOfTheRest());
-  RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/options.rebuildable));
+  if (options.join) return ConnectAsJoiner(options, identity, method, clock, start.DeadlineOfTheRest());
+  RONDO_ASSIGN(CompletedRendezvous rendezvous, PerformRendezvous(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
-    met.opened.Keep();
-    const bool served_by_a_rank = options.store == nullptr && !met.external_store && ServedByARank(method);
-    const auto home =
-        std::make_shared<RebuildHome>(options, identity, met.job, std::move(met.opened), served_by_a_rank, clock);
-    return CreateRebuildable(home, met.membership, met.presence.transport, Running(met.membership),
+    rendezvous.opened.Keep();
+    const bool served_by_a_rank = options.store == nullptr && !rendezvous.external_store && ServedByARank(method);
+    const auto home = std::make_shared<RebuildHome>(options, identity, rendezvous.job, std::move(rendezvous.opened),
+                                                    served_by_a_rank, clock);
+    return CreateRebuildable(home, rendezvous.membership, rendezvous.presence.transport, Running(rendezvous.membership),
                              start.DeadlineOfTheRest());
   }
-  RONDO_ASSIGN(std::shared_ptr<KeptGoodbyes> goodbyes, GoodbyesOf(start, met));
-  met.opened.TakeNoMore();  // also if a rank other than 0 serves the store
-  // All ranks have met. If one has died since, the first collective names it, with a better error than here.
-  if (const Status left = met.opened.Leave(deadline); !left)
-    Log(options.logger, LogLevel::kWarning, "leaving the store: {}", left.error().ToString());
-  RONDO_ASSIGN(CommunicatorOptions communicator,
-               OptionsAfterMeeting(options, met.job, met.membership, met.presence.transport, clock));
+  RONDO_ASSIGN(std::shared_ptr<KeptGoodbyes> goodbyes, GoodbyesOf(start, rendezvous));
+  rendezvous.opened.TakeNoMore();  // no further client is accepted, even if a rank other than 0 serves the store
+  // The rendezvous is complete. If a rank has died since then, the first collective names it with a better error than
+  // this code could.
+  if (const Status left = rendezvous.opened.Leave(deadline); !left)
+    Log(options.logger, LogLevel::kWarning, "this rank could not leave the store: {}", left.error().ToString());
+  RONDO_ASSIGN(CommunicatorOptions communicator, OptionsAfterRendezvous(options, rendezvous.job, rendezvous.membership,
+                                                                        rendezvous.presence.transport, clock));
   communicator.kept_goodbyes = std::move(goodbyes);
   return Communicator::Create(std::move(communicator));
 }
 
-Result<Meeting> MeetOrThrow(const ConnectOptions& given) {
+Result<RendezvousResult> RendezvousOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
   if (start.options.join)
-    return Fail(ErrorCode::kInvalidArgument, "a newcomer to a job that runs meets nobody before it is admitted");
-  RONDO_ASSIGN(Met met, MeetOthers(start, /*keeps_store=*/true));
-  met.opened.Keep();
-  const auto held = std::make_shared<OpenedStore>(std::move(met.opened));  // keeps a server alive, too
-  return Meeting{.rank = met.membership.rank,
-                 .world_size = static_cast<int>(met.membership.members.size()),
-                 .store = std::shared_ptr<Store>(held, &held->store())};
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "options.join is set, but a joiner takes part in no rendezvous until a running job admits it; use Connect");
+  RONDO_ASSIGN(CompletedRendezvous rendezvous, PerformRendezvous(start, /*keeps_store=*/true));
+  rendezvous.opened.Keep();
+  // If the store's server is in this process, `held` keeps the server alive, too.
+  const auto held = std::make_shared<OpenedStore>(std::move(rendezvous.opened));
+  return RendezvousResult{.rank = rendezvous.membership.rank,
+                          .world_size = static_cast<int>(rendezvous.membership.members.size()),
+                          .store = std::shared_ptr<Store>(held, &held->store())};
 }
 
 }  // namespace
@@ -479,8 +486,8 @@ Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options) {
   return OrOutOfMemory("connecting", [&] { return ConnectOrThrow(options); });
 }
 
-Result<Meeting> Meet(const ConnectOptions& options) {
-  return OrOutOfMemory("meeting", [&] { return MeetOrThrow(options); });
+Result<RendezvousResult> Rendezvous(const ConnectOptions& options) {
+  return OrOutOfMemory("performing the rendezvous", [&] { return RendezvousOrThrow(options); });
 }
 
 }  // namespace rondo

@@ -15,7 +15,7 @@ namespace {
 
 using Found = Result<std::optional<std::string>>;
 
-// Stores `goodbye`, or reads the stored one if it is nullopt.
+// Stores `goodbye`. If `goodbye` is nullopt, reads the stored goodbye instead.
 Found Ask(const GoodbyeStore& in, const std::string& key, const std::optional<std::string>& goodbye) {
   const TimePoint deadline = in.clock->Now() + kKeptGoodbyeLimit;
   RONDO_ASSIGN(const OpenedStore opened, in.open(deadline));
@@ -55,7 +55,7 @@ class StoredGoodbyes final : public KeptGoodbyes {
     try {
       std::thread([task] { (*task)(); }).detach();
     } catch (const std::system_error& error) {
-      return Fail(ErrorCode::kResource, "no thread to ask {}: {}", store_->description, error.what());
+      return Fail(ErrorCode::kResource, "cannot start a thread that asks {}: {}", store_->description, error.what());
     }
     if (answer.wait_for(kKeptGoodbyeLimit) == std::future_status::ready) return answer.get();
     return Fail(ErrorCode::kStoreTimeout, "{} did not answer in time", store_->description);
@@ -67,7 +67,8 @@ class StoredGoodbyes final : public KeptGoodbyes {
 
 }  // namespace
 
-// The instance of rank 0 is new in every process and generation. So goodbyes of other rendezvous are never read.
+// The keys contain the instance of rank 0, which is new in every process and generation. So goodbyes of other
+// rendezvous are never read.
 std::shared_ptr<KeptGoodbyes> KeepGoodbyesIn(GoodbyeStore store, const Membership& membership) {
   std::string prefix = fmt::format("rondo/{}/{}/left/{}/", store.job, membership.generation,
                                    membership.members.empty() ? "" : membership.members.front().instance);

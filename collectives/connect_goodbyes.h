@@ -1,4 +1,4 @@
-// Keeps the goodbyes of a job in the store of its rendezvous (communicator/kept_goodbyes.h). Not public.
+// Keeps the goodbyes of a job's ranks in the store of its rendezvous (communicator/kept_goodbyes.h). Not public.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@
 namespace rondo {
 
 struct GoodbyeStore {
-  // Called for each goodbye. It may open the store again, so that no connection is held in between.
+  // Returns the store, and is called for each goodbye. It may open the store in each call, so that no connection stays
+  // open between two calls.
   std::function<Result<OpenedStore>(TimePoint deadline)> open;
   std::string description;
   std::string job;

@@ -32,13 +32,13 @@ struct Presence {
 Result<Presence> MakePresence(const ConnectOptions& options, const Identity& identity, const std::string& job,
                               std::uint64_t generation, const std::shared_ptr<const Clock>& clock);
 
-// The options of the communicator, after the ranks have met. kInvalidArgument: only shared memory was allowed, but the
+// The options of the communicator, after the rendezvous. kInvalidArgument: only shared memory was allowed, but the
 // ranks are on several hosts.
-Result<CommunicatorOptions> OptionsAfterMeeting(const ConnectOptions& options, const std::string& job,
-                                                const Membership& membership, std::shared_ptr<Transport> transport,
-                                                std::shared_ptr<const Clock> clock);
+Result<CommunicatorOptions> OptionsAfterRendezvous(const ConnectOptions& options, const std::string& job,
+                                                   const Membership& membership, std::shared_ptr<Transport> transport,
+                                                   std::shared_ptr<const Clock> clock);
 
-// The caller's store if there is one, else the store that `method` names. Errors: those of OpenStore.
+// Opens the caller's store if there is one, otherwise the store that `method` names. Errors: those of OpenStore.
 Result<OpenedStore> OpenStoreOf(const ConnectOptions& options, const InitMethod& method,
                                 const OpenStoreOptions& opening);
 

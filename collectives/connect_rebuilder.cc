@@ -12,8 +12,8 @@ namespace rondo {
 namespace {
 
 // How long a rank that serves the store waits for the others to read that the rendezvous succeeded. A rank that has not
-// read it by then has died since.
-constexpr Duration kMeetingIsRead = std::chrono::seconds(5);
+// read it by then is assumed to have died.
+constexpr Duration kResultReadTime = std::chrono::seconds(5);
 
 RebuildReport ReportOf(const Roster& roster) {
   RebuildReport report{.generation = roster.generation, .old_generation = roster.last_run};
@@ -23,8 +23,8 @@ RebuildReport ReportOf(const Roster& roster) {
   return report;
 }
 
-// Keeps the store until all ranks have read the result of the rendezvous, also if the rank that serves it would end at
-// once. The rendezvous has succeeded, so an error here does not fail it.
+// Keeps the store until all ranks have read the result of the rendezvous. Otherwise the store would be gone if the rank
+// that serves it ended at once. The rendezvous has succeeded, so an error here does not fail it.
 Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimePoint deadline) {
   Store& store = home.opened.store();
   const std::string readers =
@@ -32,7 +32,8 @@ Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimeP
   const std::string all = readers + "/all";
   RONDO_ASSIGN(const std::int64_t count, store.Add(readers, 1, deadline));
   if (count == static_cast<std::int64_t>(membership.members.size())) RONDO_TRY(store.Set(all, "", deadline));
-  if (home.opened.serves()) RONDO_TRY(store.WaitFor(all, std::min(deadline, Later(home.clock->Now(), kMeetingIsRead))));
+  if (home.opened.serves())
+    RONDO_TRY(store.WaitFor(all, std::min(deadline, Later(home.clock->Now(), kResultReadTime))));
   return {};
 }
 
@@ -43,13 +44,14 @@ RegroupOptions OptionsOf(const RebuildHome& home) {
   options.logger = home.options.logger;
   if (home.served_by_a_rank)
     options.if_store_is_lost =
-        "the store lived in one of the ranks and has died with it; to go on without any rank, let the store outlive "
-        "them: "
+        "the store was served by one of the ranks and died with it; to continue after the loss of any rank, let "
+        "the store outlive the ranks: "
         "start them by rondo run, or give them file:///PATH or a rondo store with RONDO_EXTERNAL_STORE=1";
   return options;
 }
 
-// Makes a new presence for each attempt of a regrouping; `presence` is the latest one.
+// Adds to `options` the function that makes, for each attempt of a regrouping, what this process publishes about
+// itself. `presence` is the latest version.
 RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
   options.make_self = [&](std::uint64_t generation) -> Result<Member> {
     RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation, home.clock));
@@ -73,7 +75,7 @@ class ConnectedRebuilder final : public Rebuilder {
 
  private:
   const std::shared_ptr<RebuildHome> home_;
-  RosterPlace standing_;  // the last roster that has this process
+  RosterPlace standing_;  // the latest roster that contains this process
   const std::string config_;
 };
 
@@ -94,15 +96,15 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
                                                         TimePoint deadline) {
   if (home->served_by_a_rank) {
     if (const Status read = AwaitReaders(*home, membership, deadline); !read)
-      Log(home->options.logger, LogLevel::kWarning, "not all ranks may have heard of generation {}: {}",
+      Log(home->options.logger, LogLevel::kWarning, "some ranks may not know of generation {}: {}",
           membership.generation, read.error().ToString());
   }
   RONDO_ASSIGN(CommunicatorOptions options,
-               OptionsAfterMeeting(home->options, home->job, membership, std::move(transport), home->clock));
+               OptionsAfterRendezvous(home->options, home->job, membership, std::move(transport), home->clock));
   const bool first = membership.generation == home->options.generation;
   if (!first) {
     options.report = ReportOf(standing.roster);
-    options.frame = nullptr;  // it names ranks of the previous generation
+    options.frame = nullptr;  // the frame names ranks of the previous generation
   }
   options.kept_goodbyes = KeepGoodbyesIn({.open = [home](TimePoint) -> Result<OpenedStore> { return home->opened; },
                                           .description = home->opened.store().Describe(),
@@ -116,24 +118,23 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
   return Communicator::Create(std::move(options));
 }
 
-Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const Identity& identity,
-                                                        const InitMethod& method,
-                                                        const std::shared_ptr<const Clock>& clock, TimePoint deadline) {
+Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& options, const Identity& identity,
+                                                      const InitMethod& method,
+                                                      const std::shared_ptr<const Clock>& clock, TimePoint deadline) {
   using Way = Launched::Way;
   InitMethod served = method;
   if (served.kind == InitMethod::Kind::kLaunch) {
     if (served.launch->way == Way::kPmi1 || served.launch->way == Way::kPmi2 || served.launch->way == Way::kPmix)
-      return Fail(
-          ErrorCode::kUnsupported,
-          "a newcomer cannot find a job through {}, which tells where its store is once, to those it started; give "
-          "all of them RONDO_RENDEZVOUS",
-          served.launch->launcher);
+      return Fail(ErrorCode::kUnsupported,
+                  "a joiner cannot find a job through {}, because that launcher names the store only to the ranks that "
+                  "it started; set RONDO_RENDEZVOUS for all processes",
+                  served.launch->launcher);
     served.launch->external_store = true;  // a joiner never serves the store
   }
   std::string job = options.job;
   if (job.empty()) job = method.job.empty() ? "default" : method.job;
 
-  // Only its description is used: the transport is made again when the generation is known.
+  // Only the description of this process is used: the transport is made again when the generation is known.
   RONDO_ASSIGN(const Presence now, MakePresence(options, identity, job, options.generation, clock));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStoreOf(options, served,
@@ -143,7 +144,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
                             .rank = std::nullopt,
                             .external_store = true,
                             .exchange = nullptr,
-                            .who = fmt::format("host {}, pid {}, a newcomer", now.self.host, now.self.pid),
+                            .who = fmt::format("host {}, pid {}, a joiner", now.self.host, now.self.pid),
                             .deadline = deadline,
                             .clock = clock,
                             .logger = options.logger}));
@@ -156,7 +157,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& op
   regroup.deadline = deadline;
   const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
   RosterPlace standing;
-  RONDO_ASSIGN(const Membership membership, RegroupAsNewcomer(home->opened.store(), *clock, regroup, self, standing));
+  RONDO_ASSIGN(const Membership membership, RegroupAsJoiner(home->opened.store(), *clock, regroup, self, standing));
   return CreateRebuildable(home, membership, presence.transport, std::move(standing), deadline);
 }
 

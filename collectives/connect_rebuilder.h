@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// The state that all generations of a job share in one process. It keeps the open store itself: only an unbroken handle
-// proves that the store is still the same one (roster_agreement.h).
+// The state that all generations of a job share in one process. It keeps the store open, because only a handle that was
+// never closed proves that the store is still the same one (roster_agreement.h).
 struct RebuildHome {
   RebuildHome(ConnectOptions connect, Identity proves_by, std::string job_id, OpenedStore store, bool by_a_rank,
               std::shared_ptr<const Clock> the_clock)
@@ -39,15 +39,15 @@ struct RebuildHome {
 bool ServedByARank(const InitMethod& method);
 
 // Creates the communicator of `membership`, with a rebuilder. If this process serves the store, the call returns when
-// the other ranks have met, too.
+// the other ranks have read the result of the rendezvous, too.
 Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
                                                         const Membership& membership,
                                                         std::shared_ptr<Transport> transport, RosterPlace standing,
                                                         TimePoint deadline);
 
-// Connect with `join`. kUnsupported: the launcher's rendezvous cannot admit joiners.
-Result<std::unique_ptr<Communicator>> ConnectAsNewcomer(const ConnectOptions& options, const Identity& identity,
-                                                        const InitMethod& method,
-                                                        const std::shared_ptr<const Clock>& clock, TimePoint deadline);
+// Performs Connect with the option `join`. kUnsupported: the launcher's rendezvous cannot admit joiners.
+Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& options, const Identity& identity,
+                                                      const InitMethod& method,
+                                                      const std::shared_ptr<const Clock>& clock, TimePoint deadline);
 
 }  // namespace rondo

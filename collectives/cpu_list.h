@@ -11,7 +11,7 @@ namespace rondo {
 std::string PrintCpuList(const std::vector<bool>& cpus);
 std::vector<bool> ParseCpuList(std::string_view list);
 
-// The CPUs of this process's affinity mask. Empty if the system does not say.
+// The CPUs of this process's affinity mask, as text ("0-3,8"). Empty if the system does not report them.
 std::string UsableCpus();
 
 // The number of different CPUs in all lists together.

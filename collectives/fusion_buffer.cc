@@ -16,19 +16,19 @@ constexpr std::uint64_t kLine = 64;  // buckets start at cache lines
 FusionBuffer::FusionBuffer(Communicator& communicator, const FusionOptions& options)
     : communicator_(communicator), options_(options), slots_(options.buckets) {}
 
-// In a forked child the pending operations belong to the parent.
+// A forked child does not wait, because the pending operations belong to the parent.
 FusionBuffer::~FusionBuffer() {
   if (getpid() == process_) DropAll();
 }
 
 Result<std::unique_ptr<FusionBuffer>> FusionBuffer::Create(Communicator& communicator, const FusionOptions& options) {
-  if (options.buckets < 2 || options.buckets > kMostFusionBuckets)
-    return Fail(ErrorCode::kInvalidArgument, "buckets {} is not from 2 to {}", options.buckets, kMostFusionBuckets);
-  if (options.bucket_bytes == 0 || options.bucket_bytes > kMaxBytes / kMostFusionBuckets)
-    return Fail(ErrorCode::kInvalidArgument, "bucket_bytes {} is not from 1 to {}", options.bucket_bytes,
-                kMaxBytes / kMostFusionBuckets);
+  if (options.buckets < 2 || options.buckets > kMaxFusionBuckets)
+    return Fail(ErrorCode::kInvalidArgument, "buckets is {}; expected 2 to {}", options.buckets, kMaxFusionBuckets);
+  if (options.bucket_bytes == 0 || options.bucket_bytes > kMaxBytes / kMaxFusionBuckets)
+    return Fail(ErrorCode::kInvalidArgument, "bucket_bytes is {}; expected 1 to {}", options.bucket_bytes,
+                kMaxBytes / kMaxFusionBuckets);
   if (options.operation.memory != MemoryKind::kHost || options.operation.stream != nullptr)
-    return Fail(ErrorCode::kUnsupported, "a fusion buffer takes tensors of the host's memory alone");
+    return Fail(ErrorCode::kUnsupported, "a fusion buffer accepts only tensors in host memory");
   if (options.operation.timeout && *options.operation.timeout <= Duration::zero())
     return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
   return OrOutOfMemory("making a fusion buffer", [&]() -> Result<std::unique_ptr<FusionBuffer>> {
@@ -67,13 +67,13 @@ Status FusionBuffer::Check(const void* input, const void* output, std::uint64_t 
   if (count > kMaxBytes / SizeOf(type))
     return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", count, Name(type));
   if (input == nullptr || output == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "{} is null, but {} elements are due there",
+    return Fail(ErrorCode::kInvalidArgument, "{} is null, but {} elements are expected there",
                 input == nullptr ? "input" : "output", count);
   const auto in = reinterpret_cast<std::uintptr_t>(input);
   const auto out = reinterpret_cast<std::uintptr_t>(output);
   const std::uint64_t bytes = count * SizeOf(type);
   if (in != out && in < out + bytes && out < in + bytes)
-    return Fail(ErrorCode::kInvalidArgument, "input and output overlap but they are not the same memory");
+    return Fail(ErrorCode::kInvalidArgument, "input and output overlap, but they are not the same memory");
   return {};
 }
 
@@ -98,8 +98,8 @@ Status FusionBuffer::Place(const void* input, void* output, std::uint64_t count,
   Slot& bucket = At(next_);
   bucket.parts.push_back({output, bytes});
   std::byte* const to = bucket.memory + bucket.bytes;
-  // Ranks and tensors have different scales, but the bucket's all-reduce has one. So the scale is applied during the
-  // copy.
+  // Ranks and tensors have different scales, but the all-reduce of the bucket has only one. So the scale is applied
+  // during the copy.
   if (op == ReduceOp::kPremulSum)
     Scale(to, static_cast<const std::byte*>(input), count, type, scale);
   else
@@ -122,7 +122,8 @@ Status FusionBuffer::Issue(const void* input, void* output, std::uint64_t count,
   while (true) {
     slot.work = communicator_.AllReduceAsync(input, output, count, type, op, operation);
     if (!slot.work.refused()) break;
-    // The communicator's limit of pending operations may be lower than the number of buckets.
+    // This refusal may come before all slots are pending, because the communicator's limit of pending operations may be
+    // lower.
     if (slot.work.refused()->code() != ErrorCode::kResource || oldest_ == next_) return FailAll(*slot.work.refused());
     RONDO_TRY(FinishOldest(TimePoint::max()));
   }
@@ -148,7 +149,7 @@ Status FusionBuffer::Wait(TimePoint deadline) {
 
 Status FusionBuffer::AwaitRoom(TimePoint deadline) {
   if (failure_) return Fail(*failure_);
-  // The bucket that is being filled may have to be issued to make room for the next tensor.
+  // The bucket that is being filled also counts, because it may have to be issued to make room for the next tensor.
   if (next_ - oldest_ + (open_ ? 1 : 0) < slots_.size()) return {};
   return FinishOldest(deadline);
 }
@@ -171,13 +172,13 @@ Status FusionBuffer::FinishOldest(TimePoint deadline) {
 
 Status FusionBuffer::FailAll(const Error& error) {
   failure_ = error;
-  // Other ranks would wait for buckets that this rank never issues.
+  // Without an abort, other ranks would wait for buckets that this rank never issues.
   if (!communicator_.failure() && error.code() != ErrorCode::kClosed) communicator_.Abort(error.message());
   DropAll();
   return Fail(error);
 }
 
-// Pending operations end without help, within their timeouts at the latest.
+// Pending operations end by themselves, within their timeouts at the latest.
 void FusionBuffer::DropAll() {
   for (; oldest_ != next_; ++oldest_) (void)At(oldest_).work.Wait();
   open_ = false;

@@ -16,16 +16,17 @@
 //             operation change, and by Flush. A tensor of bucket_bytes or more is reduced on its own, without a copy.
 //             While one bucket is being filled, the communicator's progress thread advances the others.
 //   Buffers   Input and output of a tensor must be the same memory or not overlap, and the output must not be part of
-//             another tensor. The caller lends both from Add until Wait returns success or an error other than
-//             kNotReady; the output may be written at any time in between. A tensor without elements adds nothing; its
-//             buffers may be null.
+//             another tensor. The caller must not change the input or use the output, and must free neither, from Add
+//             until Wait returns success or an error other than kNotReady. In between, the output may be written at any
+//             time. A tensor without elements adds nothing; its buffers may be null.
 //   Results   Those of AllReduce on the bucket: the same bits on every rank. If results depend on how a vector is cut
-//             (floats, unless `reproducible`), they differ from those of the tensor alone. A pre-multiplied sum is
-//             multiplied during the copy, and so rounded to its type then, also with wide_partials.
+//             (floats, unless `reproducible`), they may differ from those of an all-reduce of the tensor alone. The
+//             factor of a pre-multiplied sum is applied during the copy. So the product is rounded to the tensor's type
+//             at that time, even with fp32_accumulate.
 //   Errors    If Add itself refuses its arguments (kInvalidArgument), it adds nothing, and the communicator stays
 //             usable. Any other error fails all tensors that were added since the last Wait, and the communicator. The
-//             call that finds the error returns it once the library no longer touches their memory, and every later
-//             call returns it again. The outputs are then undefined.
+//             call that finds the error returns it when the library no longer touches the tensors' memory, and every
+//             later call returns it again. The outputs are then undefined.
 //   Threads   Only the thread that issues the communicator's collectives may use this class.
 #pragma once
 
@@ -46,14 +47,15 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kMostFusionBuckets = 64;
+inline constexpr std::uint32_t kMaxFusionBuckets = 64;
 
 struct FusionOptions {
   std::uint64_t bucket_bytes = 4 << 20;  // equal on all ranks
-  // Number of buckets, from 2 to kMostFusionBuckets. Their memory is allocated once. So many all-reduces may be
+  // Number of buckets, from 2 to kMaxFusionBuckets. Their memory is allocated once. At most this many all-reduces are
   // pending: if Add needs one more, it waits for the oldest.
   std::uint32_t buckets = 4;
-  OperationOptions operation = {};  // for every all-reduce, except `scale`: Add's argument
+  // Options of every all-reduce. Their `scale` is not used, because Add has a parameter for it.
+  OperationOptions operation = {};
 };
 
 class FusionBuffer {
@@ -73,7 +75,7 @@ class FusionBuffer {
   Status Flush();
   // Flushes, and returns when every tensor's output is complete.
   Status Wait();
-  // kNotReady if `deadline` passes first; everything continues.
+  // Like Wait(), but returns kNotReady if `deadline` passes first. Pending all-reduces continue.
   Status Wait(TimePoint deadline);
   // Waits until the next Add can take a bucket without waiting; kNotReady if `deadline` passes first. For callers that
   // must not block in Add; others need not call it.
@@ -84,13 +86,14 @@ class FusionBuffer {
     void* output;
     std::uint64_t bytes;
   };
-  // A bucket, or a tensor that is reduced on its own: it uses the slot but not the slot's memory.
+  // A bucket. A tensor that is reduced on its own also uses a slot, but not the slot's memory.
   struct Slot {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;  // packed so far
     DataType type = DataType::kUint8;
     ReduceOp op = ReduceOp::kSum;
-    std::vector<Part> parts;  // in the order of their bytes in `memory`; keeps its capacity
+    // the bucket's tensors, in the order of their bytes in `memory`; clearing it keeps its capacity
+    std::vector<Part> parts;
     Work work;
   };
 
@@ -108,11 +111,11 @@ class FusionBuffer {
   Communicator& communicator_;
   const FusionOptions options_;
   std::unique_ptr<Memory> memory_;
-  std::vector<Slot> slots_;  // a ring: [oldest_, next_) are pending; next_ is being filled while open_
+  std::vector<Slot> slots_;  // a ring: [oldest_, next_) are pending; if open_, next_ is being filled
   std::uint64_t oldest_ = 0;
   std::uint64_t next_ = 0;
   bool open_ = false;
-  std::bitset<1 << 16> checked_;  // by type and operation: combinations that the communicator accepts
+  std::bitset<1 << 16> checked_;  // by type and operation: the communicator is known to accept this combination
   std::optional<Error> failure_;
 };
 

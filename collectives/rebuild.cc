@@ -13,10 +13,10 @@ namespace {
 
 Status CheckOptions(const RebuildOptions& options) {
   if (options.min_ranks < 1)
-    return Fail(ErrorCode::kInvalidArgument, "min_ranks {} is not at least 1", options.min_ranks);
+    return Fail(ErrorCode::kInvalidArgument, "min_ranks is {}; expected at least 1", options.min_ranks);
   if (options.max_ranks < 0 || (options.max_ranks > 0 && options.max_ranks < options.min_ranks))
-    return Fail(ErrorCode::kInvalidArgument, "max_ranks {} is neither 0 nor at least min_ranks {}", options.max_ranks,
-                options.min_ranks);
+    return Fail(ErrorCode::kInvalidArgument, "max_ranks is {}; expected 0, or at least min_ranks, which is {}",
+                options.max_ranks, options.min_ranks);
   if (options.settle <= Duration::zero()) return Fail(ErrorCode::kInvalidArgument, "settle must be positive");
   if (options.timeout && *options.timeout <= Duration::zero())
     return Fail(ErrorCode::kInvalidArgument, "the timeout must be positive");
@@ -30,9 +30,7 @@ Rank RebuildReport::NewRankOf(Rank old_rank) const {
   return old_rank < 0 || now == old_ranks.end() ? kNoRank : static_cast<Rank>(now - old_ranks.begin());
 }
 
-int RebuildReport::newcomers() const {
-  return static_cast<int>(std::count(old_ranks.begin(), old_ranks.end(), kNoRank));
-}
+int RebuildReport::joiners() const { return static_cast<int>(std::count(old_ranks.begin(), old_ranks.end(), kNoRank)); }
 
 std::string RebuildReport::ToString() const {
   if (old_ranks.empty()) return fmt::format("generation {}, not rebuilt", generation);
@@ -51,12 +49,12 @@ std::string RebuildReport::ToString() const {
 Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOptions& options) {
   RONDO_TRY(CheckOptions(options));
   if (options_.rebuilder == nullptr)
-    return Fail(
-        ErrorCode::kUnsupported,
-        "this communicator cannot be rebuilt: it is a group, whose parent is to be rebuilt and split again, or it "
-        "was made without a rebuilder (Connect gives one where ConnectOptions::rebuildable is set)");
+    return Fail(ErrorCode::kUnsupported,
+                "this communicator cannot be rebuilt. If it is a group, rebuild its parent and split that again. "
+                "Otherwise it was made without a rebuilder: set ConnectOptions::rebuildable");
   if (rebuilding_.exchange(true))
-    return Fail(ErrorCode::kInvalidArgument, "rank {} has rebuilt this communicator already, or is about to", rank());
+    return Fail(ErrorCode::kInvalidArgument, "rank {} has already rebuilt this communicator, or is rebuilding it now",
+                rank());
   const TimePoint deadline = Later(clock_->Now(), options.timeout.value_or(options_.timeout));
   auto next = OrOutOfMemory("rebuilding", [&] { return RebuildBy(options, deadline); });
   if (!next) rebuilding_.store(false);
@@ -64,19 +62,19 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::Rebuild(const RebuildOpt
 }
 
 Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildOptions& options, TimePoint deadline) {
-  // A communicator that has not failed closes in order, so that no rank loses an operation that has completed on
-  // another rank. Ranks that have not come within the settle time get an abort; they may still take part in the
+  // A communicator that has not failed is closed with goodbyes, so that no rank loses an operation that has completed
+  // on another rank. Ranks that have not come within the settle time get an abort; they may still take part in the
   // rebuild.
   const bool in_order = !failure_.has_failed() && !closing_.has_begun();
   if (in_order) {
     const Status parted = closing_.ExchangeBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
     if (parted) closing_.ShutDown(parted);
-    if (!parted && !failure_.has_failed()) Abort("it rebuilds, and not all ranks came to do so");
+    if (!parted && !failure_.has_failed()) Abort("it is being rebuilt, and not all ranks take part");
   }
   AbortChildren(fmt::format("rank {} rebuilds the communicator that this one was split from", rank()));
-  // Waits until only launched graphs use any buffer: the caller is going to reuse the buffers.
-  if (failure_.has_failed() && !progress_.DriveUntil(deadline, 0, [&] { return failure_.has_ended(); }))
-    return Fail(ErrorCode::kTimeout, "operations were still under way at the end of the rebuild's timeout");
+  // Waits until nothing except launched graphs uses any buffer, because the caller is going to reuse the buffers.
+  if (failure_.has_failed() && !progress_.AdvanceUntil(deadline, 0, [&] { return failure_.has_ended(); }))
+    return Fail(ErrorCode::kTimeout, "operations were still under way when the timeout of Rebuild ended");
 
   std::optional<Error> cause = failure();
   if (cause && cause->code() == ErrorCode::kAborted && in_order) cause = std::nullopt;

@@ -3,7 +3,7 @@
 //
 //   while (training) {
 //     if (const Status step = TakeStep(*communicator); step) continue;
-//     auto next = communicator->Rebuild({.min_ranks = 2});   // every rank that is left calls this
+//     auto next = communicator->Rebuild({.min_ranks = 2});   // every surviving rank calls this
 //     if (!next) return Fail(next.error());                  // kStale: the others have continued without this one
 //     communicator = *std::move(next);                       // destroys the old one; rank and world size are new
 //     RestoreFromTheRankThatIsFarthest(*communicator);
@@ -29,19 +29,19 @@ namespace rondo {
 
 class Communicator;
 
-// Equal on all ranks. The defaults keep the ranks that are left and admit no joiners (a shrink).
+// Options of a rebuild; equal on all ranks. The defaults keep the surviving ranks and admit no joiners (a shrink).
 struct RebuildOptions {
-  // Fewer ranks by the deadline give kRebuildFailed. With more than half of the world, a minority that is cut off
-  // cannot continue even if it reaches the store and the others do not.
+  // If fewer ranks come by the deadline, the call fails with kRebuildFailed. If this is more than half of the world
+  // size, a minority of ranks that is cut off cannot continue, even if only the minority reaches the store.
   int min_ranks = 1;
-  // Admits processes that wait to join (ConnectOptions::join), in the order of their arrival, up to this world size. 0,
-  // or no more than are left: none is admitted.
+  // Admits processes that wait to join (ConnectOptions::join), in the order of their arrival, up to this world size.
+  // None is admitted if this is 0, or not more than the number of surviving ranks.
   int max_ranks = 0;
   // How long the call waits for ranks that are not known to be dead, and for joiners up to max_ranks; at most half of
-  // the timeout. Ranks notice a failure in their next call, so this must be longer than any rank ever computes between
-  // two calls.
+  // the timeout. Ranks notice a failure in their next call, so this must be longer than the longest time between two
+  // calls of any rank.
   Duration settle = std::chrono::seconds(5);
-  std::optional<Duration> timeout = {};  // of the whole call; nullopt: the communicator's
+  std::optional<Duration> timeout = {};  // timeout of the whole call; nullopt: the communicator's timeout
 };
 
 // How a communicator was formed.
@@ -54,14 +54,14 @@ struct RebuildReport {
   };
 
   std::uint64_t generation = 0;  // of this communicator
-  // The other fields describe a rebuilt communicator; otherwise all of them are 0 or empty.
-  std::uint64_t old_generation = 0;  // the last generation that ran; old ranks are those of it
+  // The fields below describe a rebuilt communicator; for any other communicator they are 0 or empty.
+  std::uint64_t old_generation = 0;  // the generation that ran before this one; the old ranks are its ranks
   std::vector<Rank> old_ranks = {};  // old rank of each rank; kNoRank: a joiner. Survivors keep their order
   std::vector<Gone> gone = {};       // ordered by old rank
 
-  // The new rank of an old one; kNoRank if it is lost.
+  // The new rank of `old_rank`; kNoRank if it is lost.
   Rank NewRankOf(Rank old_rank) const;
-  int newcomers() const;
+  int joiners() const;
   // "generation 1 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 (host a, pid 17): found dead by rank 0".
   std::string ToString() const;
 };
@@ -70,16 +70,17 @@ struct RebuildRequest {
   RebuildOptions options;
   TimePoint deadline;
   std::optional<Error> failure;  // first cause; nullopt: the communicator had not failed, and has been closed
-  std::function<std::vector<Rank>()> lost;  // ranks found dead so far. Any thread, until Rebuild returns
+  // returns the ranks found dead so far; any thread may call it until Rebuild returns
+  std::function<std::vector<Rank>()> lost;
 };
 
-// Finds the ranks that are left, for a communicator. A communicator uses no stores itself, so its maker provides this
-// (CommunicatorOptions::rebuilder). Connect does so for ConnectOptions::rebuildable.
+// Finds the surviving ranks for a communicator. A communicator uses no stores itself, so the code that creates it
+// provides this object (CommunicatorOptions::rebuilder). Connect does so for ConnectOptions::rebuildable.
 class Rebuilder {
  public:
   virtual ~Rebuilder() = default;
-  // Makes the communicator of the next generation, with a rebuilder of its own. Errors: those of Communicator::Rebuild.
-  // Called by one thread at a time; may be called again after an error, but not after a success.
+  // Makes the communicator of the next generation, which gets a rebuilder of its own. Errors: those of
+  // Communicator::Rebuild. Called by one thread at a time; may be called again after an error, but not after a success.
   virtual Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Translates a communicator's request to rebuild into the options of a regrouping: the part that all rebuilders share.
+// Converts a communicator's RebuildRequest to RegroupOptions. All implementations of Rebuilder share this code.
 #pragma once
 
 #include <utility>

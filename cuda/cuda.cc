@@ -31,7 +31,7 @@ class Gpus final : public Device {
     if (driver_.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
         type == CU_MEMORYTYPE_HOST ||
         driver_.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS || ordinal < 0)
-      return Fail(ErrorCode::kInvalidArgument, "{} is memory of the host, not of a GPU", memory);
+      return Fail(ErrorCode::kInvalidArgument, "address {} is in memory of the host, not of a GPU", memory);
     return ordinal;
   }
   Result<int> OwnerOf(CUstream stream) const {
@@ -39,8 +39,8 @@ class Gpus final : public Device {
     CUdevice device = 0;
     if (stream == nullptr || driver_.StreamGetCtx(stream, &context) != CUDA_SUCCESS)
       return driver_.CtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
-    RONDO_TRY(driver_.Check(driver_.CtxPushCurrent(context), "using the context of the stream that was given"));
-    const Status found = driver_.Check(driver_.CtxGetDevice(&device), "asking for the stream's GPU");
+    RONDO_TRY(driver_.Check(driver_.CtxPushCurrent(context), "using the context of the user's stream"));
+    const Status found = driver_.Check(driver_.CtxGetDevice(&device), "getting the GPU of the user's stream");
     driver_.CtxPopCurrent(&context);
     RONDO_TRY(found);
     return device;

@@ -1,4 +1,4 @@
-// NVIDIA's GPUs for communicators: a value for CommunicatorOptions::device.
+// Lets communicators work on memory of NVIDIA's GPUs. OpenCuda returns the value for CommunicatorOptions::device:
 //
 //   RONDO_ASSIGN(options.device, rondo::OpenCuda());
 //   ...
@@ -7,9 +7,9 @@
 // OpenCuda loads the driver at run time; no library of the CUDA toolkit is needed. The resources of a GPU (primary
 // context, streams, pinned memory) are acquired when a communicator first works on memory of that GPU.
 //
-// All communicators of a process should share one Device. Otherwise the memory of another process that one communicator
-// has open may prevent another communicator from opening later memory at the same address. Operations on that memory
-// then use host staging.
+// All communicators of a process should share one Device. Otherwise, while one communicator has memory of another
+// process open, a second communicator may be unable to open newer memory at the same address. Operations on the newer
+// memory then use host staging.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,12 @@ struct CudaOptions {
   std::string driver = {};  // file of the driver's library; "": libcuda.so.1
 };
 
-// kUnsupported says why there is no device: built without CUDA, no driver, or no GPU. Thread rule: any thread may call
-// this function and use the device.
+// kUnsupported: there is no device, and the message says why (built without CUDA, no driver, or no GPU). Thread rule:
+// any thread may call this function and use the device.
 Result<std::shared_ptr<Device>> OpenCuda(const CudaOptions& options = {});
 
-// The same, but the first operation on GPU memory loads the driver, and gets the error if there is no device. For
-// programs that do not know whether they will use GPU memory.
-std::shared_ptr<Device> CudaWhenUsed(const CudaOptions& options = {});
+// Like OpenCuda, but the first operation on GPU memory loads the driver, and fails if there is no device. For programs
+// that do not know whether they will use GPU memory.
+std::shared_ptr<Device> OpenCudaLazily(const CudaOptions& options = {});
 
 }  // namespace rondo

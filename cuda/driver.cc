@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "base/deaf.h"
+#include "base/scoped_signal_block.h"
 
 namespace rondo::cuda {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 #define RONDO_CUDA_TEXT_OF(symbol) #symbol
 #define RONDO_CUDA_TEXT(symbol) RONDO_CUDA_TEXT_OF(symbol)
 
-// A driver may be older than <cuda.h>. If the header's version of a function does not differ for Rondo, the function is
-// also looked up under its older name.
+// A driver may be older than <cuda.h> and lack the version of a function that <cuda.h> names. If an older version does
+// the same for Rondo, its name is looked up, too.
 void* Find(void* handle, const char* symbol) {
   if (void* const found = dlsym(handle, symbol); found != nullptr) return found;
   if (std::string_view(symbol) == "cuEventElapsedTime_v2") return dlsym(handle, "cuEventElapsedTime");
@@ -47,7 +47,7 @@ ErrorCode CodeOf(CUresult result) {
 Status Driver::Check(CUresult result, std::string_view doing) const {
   if (result == CUDA_SUCCESS) [[likely]]
     return {};
-  return Fail(CodeOf(result), "{}: {} ({})", doing, Words(GetErrorName, result, "an error without a name"),
+  return Fail(CodeOf(result), "{} failed: {} ({})", doing, Words(GetErrorName, result, "an error without a name"),
               Words(GetErrorString, result, fmt::format("number {}", static_cast<int>(result))));
 }
 
@@ -67,21 +67,24 @@ Result<Driver> LoadDriver(const std::string& library) {
 #undef RONDO_CUDA_FIND
   if (missing != nullptr) {
     dlclose(handle);
-    return Fail(ErrorCode::kUnsupported, "no GPU: {} has no {}; a driver of CUDA 12.0 (525) or newer is needed", file,
-                missing);
+    return Fail(ErrorCode::kUnsupported,
+                "no GPU: {} has no function {}; the driver of CUDA 12.0 (525) or a newer one is needed", file, missing);
   }
-  const DeafToSignals deaf;  // the driver starts threads, which must not receive the program's signals
+  const ScopedSignalBlock block;  // the driver starts threads, which must not receive the program's signals
   const CUresult begun = driver.Init(0);
   if (begun == CUDA_ERROR_NO_DEVICE)
-    return Fail(ErrorCode::kUnsupported, "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES?)");
+    return Fail(ErrorCode::kUnsupported,
+                "no GPU: the driver finds none; check whether CUDA_VISIBLE_DEVICES hides them");
   if (begun != CUDA_SUCCESS) {
-    Error error = driver.Check(begun, "no GPU: the driver does not start").error();
+    Error error = driver.Check(begun, "no GPU: starting the driver").error();
     return Fail(error.With([](ErrorDetails& d) { d.code = ErrorCode::kUnsupported; }));
   }
-  RONDO_TRY(driver.Check(driver.DriverGetVersion(&driver.version), "asking for the driver's version"));
+  RONDO_TRY(driver.Check(driver.DriverGetVersion(&driver.version), "getting the driver's version"));
   int devices = 0;
   RONDO_TRY(driver.Check(driver.DeviceGetCount(&devices), "counting the GPUs"));
-  if (devices == 0) return Fail(ErrorCode::kUnsupported, "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES?)");
+  if (devices == 0)
+    return Fail(ErrorCode::kUnsupported,
+                "no GPU: the driver finds none; check whether CUDA_VISIBLE_DEVICES hides them");
   return driver;
 }
 

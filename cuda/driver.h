@@ -1,5 +1,5 @@
-// NVIDIA's driver, loaded at run time, so that one build works on hosts with and without a GPU. No library of the CUDA
-// toolkit is linked; <cuda.h> only provides types and constants.
+// NVIDIA's driver. It is loaded at run time, so that one build works on hosts with and without a GPU. No library of the
+// CUDA toolkit is linked; <cuda.h> only provides types and constants.
 //
 // Thread rule: any thread, after LoadDriver has returned.
 #pragma once
@@ -95,8 +95,8 @@ struct Driver {
   Status Check(CUresult result, std::string_view doing) const;
 };
 
-// Loads and initializes the driver, which then stays loaded. If `library` is "", it is libcuda.so.1. kUnsupported says
-// why there is no driver: it could not be loaded, lacks a function, or finds no GPU.
+// Loads and initializes the driver, which then stays loaded. If `library` is "", it is libcuda.so.1. kUnsupported:
+// there is no usable driver, and the message says why (it could not be loaded, lacks a function, or finds no GPU).
 Result<Driver> LoadDriver(const std::string& library = "");
 
 }  // namespace rondo::cuda

@@ -5,8 +5,8 @@
 namespace rondo::cuda {
 namespace {
 
-// A dma-buf of the allocation, rounded to whole pages of the host's size. Empty if the driver does not export this kind
-// of memory: an adapter may be able to use the address.
+// A dma-buf of the allocation, extended to whole pages of the host. Empty if the driver does not export this kind of
+// memory. An adapter may then still be able to use the memory's address.
 Fd DmaBufOf(const Gpu& gpu, CUdeviceptr base, std::size_t bytes) {
   if (gpu.Attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) return {};
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -34,10 +34,10 @@ Result<ExportedMemory> Export(const Gpu& gpu, const std::byte* memory) {
   RONDO_TRY(must(driver.MemGetAddressRange(&base, &bytes, AddressOf(memory)), "finding an allocation"));
   ExportedMemory exported;
   RONDO_TRY(must(driver.PointerGetAttribute(&exported.identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, base),
-                 "asking for an allocation's identity"));
+                 "getting an allocation's identity"));
   const unsigned on = 1;
   RONDO_TRY(must(driver.PointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
-                 "ordering an allocation for other devices"));
+                 "setting SYNC_MEMOPS for an allocation"));
   exported.dma_buf = DmaBufOf(gpu, base, bytes);
   exported.memory.bytes = {reinterpret_cast<const std::byte*>(base), bytes};
   exported.memory.device = gpu.name();

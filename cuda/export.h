@@ -1,4 +1,4 @@
-// GPU memory for network adapters (GPUDirect RDMA).
+// Exports GPU memory to network adapters (GPUDirect RDMA).
 #pragma once
 
 #include <cstdint>

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
-#include "base/deaf.h"
+#include "base/scoped_signal_block.h"
 
 namespace rondo::cuda {
 
 Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device) {
   char name[128] = "";
-  RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, device), fmt::format("naming GPU {}", ordinal)));
+  RONDO_TRY(driver.Check(driver.DeviceGetName(name, sizeof name, device),
+                         fmt::format("getting the name of GPU {}", ordinal)));
   return fmt::format("GPU {} ({})", ordinal, name);
 }
 
@@ -19,7 +20,7 @@ Result<std::shared_ptr<const Gpu>> Gpu::Open(const Driver& driver, int ordinal) 
   const std::string what = fmt::format("opening GPU {}", ordinal);
   RONDO_TRY(driver.Check(driver.DeviceGet(&gpu->device_, ordinal), what));
   RONDO_ASSIGN(gpu->name_, NameOf(driver, ordinal, gpu->device_));
-  const DeafToSignals deaf;  // a new context starts threads, which must not receive the program's signals
+  const ScopedSignalBlock block;  // a new context starts threads, which must not receive the program's signals
   RONDO_TRY(driver.Check(driver.DevicePrimaryCtxRetain(&gpu->context_, gpu->device_), what));
   return gpu;
 }
@@ -28,12 +29,12 @@ Gpu::~Gpu() {
   if (context_ != nullptr) driver_.DevicePrimaryCtxRelease(device_);
 }
 
-void Gpu::Add(const StreamsWaitFor& one) const {
+void Gpu::Add(const PendingStreamWaits& one) const {
   const std::lock_guard lock(mutex_);
   waited_for_.push_back(&one);
 }
 
-void Gpu::Remove(const StreamsWaitFor& one) const {
+void Gpu::Remove(const PendingStreamWaits& one) const {
   const std::lock_guard lock(mutex_);
   std::erase(waited_for_, &one);
 }
@@ -41,7 +42,7 @@ void Gpu::Remove(const StreamsWaitFor& one) const {
 bool Gpu::DoStreamsWait() const {
   const std::lock_guard lock(mutex_);
   return std::any_of(waited_for_.begin(), waited_for_.end(),
-                     [](const StreamsWaitFor* one) { return one->DoStreamsWait(); });
+                     [](const PendingStreamWaits* one) { return one->DoStreamsWait(); });
 }
 
 int Gpu::Attribute(CUdevice_attribute attribute) const {

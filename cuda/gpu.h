@@ -9,19 +9,19 @@
 
 #include "base/result.h"
 #include "cuda/driver.h"
-#include "cuda/opened_memory.h"
+#include "cuda/ipc_memory_cache.h"
 
 namespace rondo::cuda {
 
 // The name of a GPU for messages: "GPU 0 (NVIDIA H200)".
 Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
 
-class FoldKernels;
+class ReduceKernels;
 
-// An object whose operations streams may wait for: a communicator's queue.
-class StreamsWaitFor {
+// An object for whose operations streams may wait, such as a communicator's queue.
+class PendingStreamWaits {
  public:
-  virtual ~StreamsWaitFor() = default;
+  virtual ~PendingStreamWaits() = default;
   // Any thread. Whether a stream waits for an operation now, or will wait when it reaches the operation.
   virtual bool DoStreamsWait() const = 0;
 };
@@ -48,7 +48,8 @@ class Gpu {
     ~Use() {
       driver_.ThreadExchangeStreamCaptureMode(&mode_);
       CUcontext own;
-      if (is_pushed_) driver_.CtxPopCurrent(&own);  // not pushed: ours was destroyed, and the user's is current
+      // If the context was not pushed, it was destroyed, and the user's context is current.
+      if (is_pushed_) driver_.CtxPopCurrent(&own);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -56,26 +57,26 @@ class Gpu {
    private:
     const Driver& driver_;
     const bool is_pushed_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // while a Use lives: the thread's previous mode
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // the thread's mode before this Use began
   };
 
   const Driver& driver() const { return driver_; }
   int ordinal() const { return ordinal_; }
   CUdevice device() const { return device_; }
   // Whether the GPU time-slices: it runs one process at a time. True unless this process is a client of MPS.
-  bool takes_turns() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
+  bool is_time_sliced() const { return Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 0; }
   const std::string& name() const { return name_; }  // "GPU 0 (NVIDIA H200)"
-  // Registers the queues of this GPU. Work that may block until the GPU is idle is postponed while DoStreamsWait is
-  // true: while a stream waits for an operation of any registered queue.
-  void Add(const StreamsWaitFor& one) const;
-  void Remove(const StreamsWaitFor& one) const;
+  // Add and Remove register the queues of this GPU. DoStreamsWait is true while a stream waits for an operation of any
+  // registered queue. During that time, work that may block until the GPU is idle is postponed.
+  void Add(const PendingStreamWaits& one) const;
+  void Remove(const PendingStreamWaits& one) const;
   bool DoStreamsWait() const;
   // The memory of other processes that communicators of this process have open.
-  OpenedMemory& opened() const { return opened_; }
-  // The kernels that FoldKernels::Load has loaded, as long as an owner keeps them.
+  IpcMemoryCache& ipc_memory() const { return ipc_memory_; }
+  // The kernels that ReduceKernels::Load has loaded, if an owner still keeps them.
   struct Kernels {
     std::mutex mutex;
-    std::weak_ptr<FoldKernels> loaded;
+    std::weak_ptr<ReduceKernels> loaded;
   };
   Kernels& kernels() const { return kernels_; }
   // The value of an attribute; 0 if the driver does not know it.
@@ -89,10 +90,10 @@ class Gpu {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   std::string name_;
-  mutable OpenedMemory opened_;
+  mutable IpcMemoryCache ipc_memory_;
   mutable Kernels kernels_;
   mutable std::mutex mutex_;
-  mutable std::vector<const StreamsWaitFor*> waited_for_;
+  mutable std::vector<const PendingStreamWaits*> waited_for_;
 };
 
 }  // namespace rondo::cuda

@@ -15,12 +15,12 @@
 namespace rondo::cuda {
 namespace {
 
-// The value of Words::left that releases every wait. The driver compares modulo 2^64, by the sign of the difference, so
-// this is the largest value that is not below any sequence.
-constexpr std::uint64_t kForGood = std::numeric_limits<std::int64_t>::max();
+// The value of Words::left that releases every wait. The driver compares this value with a sequence by the sign of
+// their difference modulo 2^64. So this is the largest value that is not below any sequence.
+constexpr std::uint64_t kReleaseAll = std::numeric_limits<std::int64_t>::max();
 
-// Copies to a device of at most this size may run on the compute engine (measured on an H200 with driver 580: the limit
-// is above 16 KiB and below 64 KiB).
+// Host-to-device copies of at most this size may run on the compute engine. (On an H200 with driver 580, the measured
+// limit is between 16 KiB and 64 KiB.)
 constexpr std::size_t kShortBytes = (64 << 10) - 1;
 
 std::size_t PageBytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
@@ -32,7 +32,8 @@ std::string OtherOwner(const Driver& driver, CUdeviceptr at, int ordinal) {
       type == CU_MEMORYTYPE_HOST)
     return "memory of the host";
   int owner = -1;
-  if (driver.PointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS) return "no memory";
+  if (driver.PointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) != CUDA_SUCCESS)
+    return "no memory that the driver knows";
   return owner == ordinal ? "" : fmt::format("memory of GPU {}", owner);
 }
 
@@ -41,7 +42,7 @@ std::string OtherOwner(const Driver& driver, CUdeviceptr at, int ordinal) {
 Result<std::unique_ptr<Queue>> Queue::Make(std::shared_ptr<const Gpu> gpu, std::size_t most_operations) {
   if (gpu->Attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) == 0)
     return Fail(ErrorCode::kUnsupported,
-                "streams of {} cannot wait for words of memory (CAN_USE_64_BIT_STREAM_MEM_OPS is 0)", gpu->name());
+                "streams of {} cannot wait for a value in memory (CAN_USE_64_BIT_STREAM_MEM_OPS is 0)", gpu->name());
   std::unique_ptr<Queue> queue(new Queue(std::move(gpu), most_operations));
   RONDO_TRY(queue->Prepare());
   return queue;
@@ -49,22 +50,23 @@ Result<std::unique_ptr<Queue>> Queue::Make(std::shared_ptr<const Gpu> gpu, std::
 
 Status Queue::Prepare() {
   const Gpu::Use use(*gpu_);
-  takes_turns_ = gpu_->takes_turns();
+  is_time_sliced_ = gpu_->is_time_sliced();
   max_pitch_ = static_cast<std::size_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH));
   // The copies' streams have the highest priority, for which the driver uses separate channels: a user's stream that
   // waits for an operation must not block the copies that complete the operation.
   int lowest = 0, highest = 0;
-  RONDO_TRY(driver_.Check(driver_.CtxGetStreamPriorityRange(&lowest, &highest), "asking for priorities of streams"));
+  RONDO_TRY(driver_.Check(driver_.CtxGetStreamPriorityRange(&lowest, &highest), "getting the priorities of streams"));
   for (Way& way : ways_) {
     RONDO_TRY(driver_.Check(driver_.StreamCreateWithPriority(&way.stream, CU_STREAM_NON_BLOCKING, highest),
-                            "making a stream for copies"));
+                            "creating a stream for copies"));
     for (CUevent& end : way.ends)
-      RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "making an event for copies"));
+      RONDO_TRY(driver_.Check(driver_.EventCreate(&end, CU_EVENT_DISABLE_TIMING), "creating an event for copies"));
   }
   void* const page = mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no page for words to and from {}", gpu_->name());
+  if (page == MAP_FAILED)
+    return Fail(ErrorCode::kOutOfMemory, "memory ran out while allocating a page that is shared with {}", gpu_->name());
   if (Status pinned = driver_.Check(driver_.MemHostRegister(page, PageBytes(), kPinFlags),
-                                    "pinning the words that streams wait for");
+                                    "pinning the page that streams wait for");
       !pinned) {
     munmap(page, PageBytes());
     return pinned;
@@ -72,7 +74,7 @@ Status Queue::Prepare() {
   words_ = new (page) Words;
   gpu_->Add(*this);
   return driver_.Check(driver_.MemHostGetDevicePointer(&words_there_, page, 0),
-                       "finding the words that streams wait for");
+                       "getting the device address of the page that streams wait for");
 }
 
 Queue::~Queue() {
@@ -88,11 +90,12 @@ Queue::~Queue() {
   }
   for (CUevent arrival : arrivals_)
     if (arrival != nullptr) driver_.EventDestroy(arrival);
-  if (peers_ != nullptr && words_->report.stop != 0) peers_->OthersMayCome();
+  if (peers_ != nullptr && words_->report.stop != 0) peers_->KeepBarrierState();
   if (words_ != nullptr) EndGraphs();  // the user guarantees that no graph is under way; this is a precaution
   peers_.reset();
-  // After LeaveForGood, streams may still reach their waits later, and must find the word then. So it is never freed.
-  const bool is_waited_on = words_ != nullptr && LeftForGood() && last_wait_ > 0;
+  // After ReleaseAllStreams, streams may still reach their waits later, and then read words_->left. So words_ is not
+  // freed.
+  const bool is_waited_on = words_ != nullptr && HasReleasedAllStreams() && last_wait_ > 0;
   if (words_ != nullptr && !is_waited_on) {
     driver_.MemHostUnregister(words_);
     munmap(words_, PageBytes());
@@ -105,9 +108,11 @@ Status Queue::Check(const void* memory, std::size_t bytes, std::string_view what
     const std::string whose = OtherOwner(driver_, at, gpu_->ordinal());
     if (whose.empty()) continue;
     if (at == AddressOf(memory))
-      return Fail(ErrorCode::kInvalidArgument, "{} ({}) is {}, not of {}", what, memory, whose, gpu_->name());
-    return Fail(ErrorCode::kInvalidArgument, "{} ({}) has not the {} bytes that are due: what ends there is {}", what,
-                memory, bytes, whose);
+      return Fail(ErrorCode::kInvalidArgument, "{0} ({1}): expected memory of {3}, got {2}", what, memory, whose,
+                  gpu_->name());
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} ({}) is shorter than the expected {} bytes: its last byte would be in {}", what, memory, bytes,
+                whose);
   }
   return {};
 }
@@ -118,27 +123,27 @@ Result<bool> Queue::IsCaptured(DeviceStream stream) const {
   const Gpu::Use use(*gpu_);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   RONDO_TRY(driver_.Check(driver_.StreamIsCapturing(static_cast<CUstream>(stream), &capture),
-                          "looking at the stream that was given"));
+                          "checking whether the user's stream is being captured"));
   if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-    return Fail(ErrorCode::kInvalidArgument, "the capture of the stream that was given is broken by an earlier call");
+    return Fail(ErrorCode::kInvalidArgument, "the capture of the user's stream was invalidated by an earlier call");
   return capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 Status Queue::Capture(DeviceStream stream, const DeviceProgram& program) {
-  auto* const report = reinterpret_cast<MeetingReport*>(words_there_ + offsetof(Words, report));
+  auto* const report = reinterpret_cast<BarrierReport*>(words_there_ + offsetof(Words, report));
   return peers_->Capture(static_cast<CUstream>(stream), program, report);
 }
 
-std::optional<GraphTrouble> Queue::TroubleOfGraphs() const {
-  const MeetingReport& report = words_->report;
+std::optional<GraphFailure> Queue::FindGraphFailure() const {
+  const BarrierReport& report = words_->report;
   if (LoadOfAll(&report.over) == 0) return std::nullopt;
-  GraphTrouble trouble{.operation = report.operation, .missing = {}, .strayed = {}};
-  for (Rank r = 0; r < kMostSources; ++r) {
-    if (report.missing[r] != 0) trouble.missing.push_back(r);
+  GraphFailure failure{.operation = report.operation, .missing = {}, .strayed = {}};
+  for (Rank r = 0; r < kMaxSources; ++r) {
+    if (report.missing[r] != 0) failure.missing.push_back(r);
     if (const std::uint64_t other = report.strayed[r]; other != 0)
-      trouble.strayed.push_back({.rank = r, .operation = other == kSomeOther ? 0 : other});
+      failure.strayed.push_back({.rank = r, .operation = other == kSomeOther ? 0 : other});
   }
-  return trouble;
+  return failure;
 }
 
 Status Queue::Enter(DeviceStream stream, Sequence sequence, bool waits) {
@@ -146,20 +151,20 @@ Status Queue::Enter(DeviceStream stream, Sequence sequence, bool waits) {
   auto* const own = static_cast<CUstream>(stream);
   CUevent& arrival = ArrivalOf(sequence);
   if (arrival == nullptr)
-    RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "making an event"));
-  RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the stream that was given"));
+    RONDO_TRY(driver_.Check(driver_.EventCreate(&arrival, CU_EVENT_DISABLE_TIMING), "creating an event"));
+  RONDO_TRY(driver_.Check(driver_.EventRecord(arrival, own), "recording an event on the user's stream"));
   if (!waits) return {};
   last_wait_.store(sequence);
   const CUdeviceptr left = words_there_ + offsetof(Words, left);
   return driver_.Check(driver_.StreamWaitValue64(own, left, sequence, CU_STREAM_WAIT_VALUE_GEQ),
-                       "having the stream that was given wait");
+                       "making the user's stream wait");
 }
 
 Result<bool> Queue::HasArrived(Sequence sequence) {
   const Gpu::Use use(*gpu_);
   const CUresult asked = driver_.EventQuery(ArrivalOf(sequence));
   if (asked == CUDA_ERROR_NOT_READY) return false;
-  RONDO_TRY(driver_.Check(asked, "what was on the stream before the operation"));
+  RONDO_TRY(driver_.Check(asked, "earlier work on the user's stream"));
   return true;
 }
 
@@ -184,10 +189,10 @@ Status Queue::PutRow(CUstream stream, CopyDirection direction, const DeviceCopy&
   const std::size_t bytes = copy.row_bytes;
   if (direction == CopyDirection::kToHost)
     return driver_.Check(driver_.MemcpyDtoHAsync(copy.host, AddressOf(copy.device), bytes, stream), "copying");
-  if (!takes_turns_ || bytes < 2 || bytes > kShortBytes)
+  if (!is_time_sliced_ || bytes < 2 || bytes > kShortBytes)
     return driver_.Check(driver_.MemcpyHtoDAsync(AddressOf(copy.device), copy.host, bytes, stream), "copying");
-  // Copies the two halves as two rows, so that a copy engine is used. If the size is odd, the last two bytes are copied
-  // again as two rows of one byte.
+  // Copies the two halves of the row as two rows, so that a copy engine is used. If the size is odd, the last two bytes
+  // are copied again as two rows of one byte.
   const auto halves = [&](std::size_t from, std::size_t half) {
     return PutRows(stream, direction,
                    {.host = copy.host + from,
@@ -216,18 +221,21 @@ bool Queue::DoStreamsWait() const {
   return std::atomic_ref(words_->left).load(std::memory_order_acquire) < last_wait_.load();
 }
 
-bool Queue::LeftForGood() const { return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kForGood; }
+bool Queue::HasReleasedAllStreams() const {
+  return std::atomic_ref(words_->left).load(std::memory_order_acquire) == kReleaseAll;
+}
 
 Status Queue::MayBegin() const {
-  if (!LeftForGood()) return {};
-  return Fail(ErrorCode::kAborted, "streams no longer wait for what {} copies", gpu_->name());
+  if (!HasReleasedAllStreams()) return {};
+  return Fail(ErrorCode::kAborted, "{} begins no further copies: all waiting streams were released after a failure",
+              gpu_->name());
 }
 
 Status Queue::Copy(CopyDirection direction, const DeviceCopy& copy) {
   const Gpu::Use use(*gpu_);
   Way& way = ways_[static_cast<std::size_t>(direction)];
   RONDO_TRY(Put(way, direction, copy));
-  RONDO_TRY(driver_.Check(driver_.EventRecord(way.ends[way.begun % kMostCopies], way.stream), "copying"));
+  RONDO_TRY(driver_.Check(driver_.EventRecord(way.ends[way.begun % kMaxCopies], way.stream), "copying"));
   ++way.begun;
   return {};
 }
@@ -237,7 +245,7 @@ Result<std::uint64_t> Queue::Copied(CopyDirection direction) {
   if (way.ended == way.begun) return way.ended;
   const Gpu::Use use(*gpu_);
   while (way.ended < way.begun) {
-    const CUresult asked = driver_.EventQuery(way.ends[way.ended % kMostCopies]);
+    const CUresult asked = driver_.EventQuery(way.ends[way.ended % kMaxCopies]);
     if (asked == CUDA_ERROR_NOT_READY) break;
     RONDO_TRY(driver_.Check(asked, "copying"));
     ++way.ended;
@@ -248,13 +256,13 @@ Result<std::uint64_t> Queue::Copied(CopyDirection direction) {
 void Queue::Leave(Sequence sequence) noexcept {
   const std::atomic_ref left(words_->left);
   std::uint64_t last = left.load(std::memory_order_relaxed);
-  while (last != kForGood && !left.compare_exchange_weak(last, sequence, std::memory_order_release)) {
+  while (last != kReleaseAll && !left.compare_exchange_weak(last, sequence, std::memory_order_release)) {
   }
 }
 
-void Queue::LeaveForGood() noexcept {
+void Queue::ReleaseAllStreams() noexcept {
   if (Peers* const peers = peers_seen_.load(); peers != nullptr) peers->BeginNothing();
-  Leave(kForGood);
+  Leave(kReleaseAll);
 }
 
 DevicePeers* Queue::peers(std::string& why) {

@@ -1,13 +1,14 @@
-// One communicator's access to a GPU. It copies on streams of its own, and orders operations on the user's streams.
+// One communicator's access to a GPU. It copies on separate streams, and orders operations on the user's streams.
 //
 // Enter puts an event and a wait on the user's stream. The event shows when the stream's earlier work is done. The wait
-// (cuStreamWaitValue64) holds the stream until a word of host memory, which contains the number of the last operation
-// that has ended, is large enough. So only this stream waits, and no thread of the driver blocks.
+// (cuStreamWaitValue64) holds the stream until a word in host memory reaches the operation's number. The word holds the
+// number of the latest operation that has ended. So only this stream waits, and no thread of the driver blocks.
 //
-// An operation in a graph uses neither: it consists of kernels (peers.h).
+// An operation in a graph uses no such event or wait, because it consists of kernels (peers.h).
 //
-// Copies begin when the host sees that their operation has arrived, so they are never queued behind the user's work.
-// Copies that are under way therefore end soon, and Drain is short whatever the user's stream does.
+// Copies begin only after the host has seen the operation's event, that is, when the earlier work of the user's stream
+// is done. So copies are never queued behind the user's work. Copies that are under way therefore end soon, and Drain
+// is short whatever the user's stream does.
 //
 // Copies are not delayed if processes time-slice the GPU, because copy engines are not time-sliced (docs/GOTCHAS.md).
 // One exception: the driver runs short host-to-device copies on the compute engine, which is time-sliced. Copies of
@@ -26,12 +27,12 @@
 #include "collectives/engine/device.h"
 #include "cuda/export.h"
 #include "cuda/gpu.h"
-#include "cuda/kernels/meet.h"
+#include "cuda/kernels/barrier.h"
 #include "cuda/peers.h"
 
 namespace rondo::cuda {
 
-class Queue final : public DeviceQueue, private StreamsWaitFor {
+class Queue final : public DeviceQueue, private PendingStreamWaits {
  public:
   // kUnsupported: streams of this GPU cannot wait for words of memory.
   static Result<std::unique_ptr<Queue>> Make(std::shared_ptr<const Gpu> gpu, std::size_t most_operations);
@@ -48,26 +49,27 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
   Status Copy(CopyDirection direction, const DeviceCopy& copy) override;
   Result<std::uint64_t> Copied(CopyDirection direction) override;
   void Leave(Sequence sequence) noexcept override;
-  void LeaveForGood() noexcept override;
+  void ReleaseAllStreams() noexcept override;
   void Drain() noexcept override;
   Status Capture(DeviceStream stream, const DeviceProgram& program) override;
-  std::optional<GraphTrouble> TroubleOfGraphs() const override;
+  std::optional<GraphFailure> FindGraphFailure() const override;
   void EndGraphs() noexcept override { StoreForAll(&words_->report.stop, 1); }
   DevicePeers* peers(std::string& why) override;
-  void Rest() override {
+  void RunIdleCleanup() override {
     if (peers_ != nullptr && peers_->HasUnwanted() && !gpu_->DoStreamsWait()) peers_->CloseUnwanted();
   }
 
  private:
   // Words in pinned memory that host and GPU exchange.
   struct Words {
-    std::uint64_t left = 0;  // number of the last operation that has ended and left; streams wait for it
-    MeetingReport report;    // failures of operations in graphs
+    std::uint64_t left = 0;  // number of the latest operation that has ended; streams wait for it
+    BarrierReport report;    // failures of operations in graphs
   };
-  // The copies of one direction. They have a stream of their own.
+  // The copies in one direction, to the device or to the host. Each direction has its own stream.
   struct Way {
     CUstream stream = nullptr;
-    std::array<CUevent, kMostCopies> ends{};  // end of a copy, by its number modulo kMostCopies
+    // The event recorded after each copy, indexed by the copy's number modulo kMaxCopies.
+    std::array<CUevent, kMaxCopies> ends{};
     std::uint64_t begun = 0, ended = 0;
   };
 
@@ -79,21 +81,22 @@ class Queue final : public DeviceQueue, private StreamsWaitFor {
   Status PutRow(CUstream stream, CopyDirection direction, const DeviceCopy& copy) const;
   Status MayBegin() const;
   bool DoStreamsWait() const override;
-  bool LeftForGood() const;
+  bool HasReleasedAllStreams() const;
   CUevent& ArrivalOf(Sequence sequence) { return arrivals_[sequence % arrivals_.size()]; }
 
   const std::shared_ptr<const Gpu> gpu_;
   const Driver& driver_;
   std::size_t max_pitch_ = 0;  // largest pitch that the driver accepts in copies of rows
-  bool takes_turns_ = false;
+  bool is_time_sliced_ = false;
   std::array<Way, 2> ways_;  // indexed by direction
-  // Events of Enter, by sequence modulo size. The issuer makes them when first needed; the owner queries them.
+  // The events that Enter records, indexed by sequence modulo arrivals_.size(). The issuer creates an event when it is
+  // first needed; the owner queries it.
   std::vector<CUevent> arrivals_;
   std::unique_ptr<Peers> peers_;
   std::atomic<Peers*> peers_seen_{nullptr};
   std::string no_peers_;                // why making peers_ failed; "": not tried, or made
-  std::atomic<Sequence> last_wait_{0};  // the last operation for which a stream waits
-  Words* words_ = nullptr;              // in a page of its own
+  std::atomic<Sequence> last_wait_{0};  // the latest operation for which a stream waits
+  Words* words_ = nullptr;              // in pinned memory; its page contains nothing else
   CUdeviceptr words_there_ = 0;         // the GPU's address of words_
 };
 

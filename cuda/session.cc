@@ -55,9 +55,10 @@ class Session final : public CudaSession {
   }
   Status Prepare() {
     const Gpu::Use use(*gpu_);
-    RONDO_TRY(driver_.Check(driver_.StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), "making a stream"));
+    RONDO_TRY(
+        driver_.Check(driver_.StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), "creating a stream"));
     for (CUevent* event : {&begin_, &end_})
-      RONDO_TRY(driver_.Check(driver_.EventCreate(event, CU_EVENT_DEFAULT), "making an event"));
+      RONDO_TRY(driver_.Check(driver_.EventCreate(event, CU_EVENT_DEFAULT), "creating an event"));
     return {};
   }
 
@@ -93,7 +94,7 @@ class Session final : public CudaSession {
     CUgraph graph = nullptr;
     RONDO_TRY(driver_.Check(driver_.StreamEndCapture(stream_, &graph), "ending a capture"));
     CUgraphExec executable = nullptr;
-    const Status made = driver_.Check(driver_.GraphInstantiate(&executable, graph, 0), "making a graph");
+    const Status made = driver_.Check(driver_.GraphInstantiate(&executable, graph, 0), "creating a graph");
     driver_.GraphDestroy(graph);
     if (!made) return Fail(made.error());
     return std::make_unique<OwnGraph>(gpu_, stream_, executable);
@@ -104,7 +105,8 @@ class Session final : public CudaSession {
     const Gpu::Use use(*gpu_);
     RONDO_TRY(driver_.Check(driver_.EventSynchronize(end_), "waiting for the stream"));
     float milliseconds = 0;
-    RONDO_TRY(driver_.Check(driver_.EventElapsedTime(&milliseconds, begin_, end_), "asking how long it took"));
+    RONDO_TRY(
+        driver_.Check(driver_.EventElapsedTime(&milliseconds, begin_, end_), "measuring the time between two events"));
     return 1000.0 * static_cast<double>(milliseconds);
   }
 

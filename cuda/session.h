@@ -1,4 +1,5 @@
-// A GPU for Rondo's tools: memory, a stream, and times by the GPU's clock. Programs that use Rondo bring their own.
+// A GPU for Rondo's tools: memory, a stream, and times by the GPU's clock. Programs that use Rondo have their own code
+// for this.
 #pragma once
 
 #include <cstddef>
@@ -33,17 +34,17 @@ class CudaSession {
 
   virtual const std::string& gpu() const = 0;  // "GPU 0 (NVIDIA H200)"
   virtual DeviceStream stream() const = 0;     // does not synchronize with other streams
-  // kOutOfMemory: the message names the bytes.
+  // kOutOfMemory: the message contains `bytes`.
   virtual Result<std::unique_ptr<CudaMemory>> Allocate(std::size_t bytes) = 0;
   virtual Result<std::unique_ptr<PinnedMemory>> Pin(MutableBytes memory) = 0;
   // Write and Read copy after the work that is on the stream, and return when the copy is done.
   virtual Status Write(std::byte* device, Bytes from) = 0;
   virtual Status Read(MutableBytes to, const std::byte* device) = 0;
-  // Work that is put on the stream between the two calls does not run but becomes a graph.
+  // Work that is put on the stream between BeginCapture and EndCapture does not run but becomes a graph.
   virtual Status BeginCapture() = 0;
   virtual Result<std::unique_ptr<CudaGraph>> EndCapture() = 0;
-  // Begin and End mark two points of the stream. TookUs waits until the stream has reached the second one, and returns
-  // the time between them.
+  // Begin and End mark two points of the stream. TookUs waits until the stream has reached the second point, and
+  // returns the time between the two points.
   virtual Status Begin() = 0;
   virtual Status End() = 0;
   virtual Result<double> TookUs() = 0;

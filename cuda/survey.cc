@@ -14,7 +14,7 @@ using Access = SurveyedGpu::Access;
 
 Access AccessBy(int compute_mode) {
   switch (compute_mode) {
-    case CU_COMPUTEMODE_PROHIBITED: return Access::kNobody;
+    case CU_COMPUTEMODE_PROHIBITED: return Access::kProhibited;
     case CU_COMPUTEMODE_EXCLUSIVE_PROCESS: return Access::kOneProcess;
     default: return Access::kShared;
   }
@@ -30,7 +30,7 @@ Result<GpuSurvey> SurveyGpus(const CudaOptions& options) {
   RONDO_TRY(driver.Check(driver.DeviceGetCount(&count), "counting the GPUs"));
   GpuSurvey survey{.driver_version = driver.version, .gpus = {}};
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    const std::string what = fmt::format("looking at GPU {}", ordinal);
+    const std::string what = fmt::format("getting the properties of GPU {}", ordinal);
     CUdevice device = 0;
     RONDO_TRY(driver.Check(driver.DeviceGet(&device, ordinal), what));
     SurveyedGpu gpu;

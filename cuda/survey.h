@@ -16,7 +16,7 @@ struct SurveyedGpu {
   enum class Access : std::uint8_t {
     kShared,      // any number of processes may use the GPU
     kOneProcess,  // one process at a time may use it
-    kNobody,      // no process may use it
+    kProhibited,  // no process may use it
   };
 
   std::string name;         // "GPU 0 (NVIDIA H200)"; the number is CUDA's, which may differ from nvidia-smi's
@@ -35,8 +35,8 @@ struct GpuSurvey {
 // Whether this build supports CUDA.
 bool BuiltWithCuda();
 
-// kUnsupported says why there is no GPU, as for OpenCuda. Other errors are the driver's (Driver::Check). If a GPU is
-// broken, the driver may block forever. Thread rule: any thread.
+// kUnsupported: there is no GPU, and the message says why, as for OpenCuda. Other errors are the driver's
+// (Driver::Check). If a GPU is broken, the driver may block forever. Thread rule: any thread.
 Result<GpuSurvey> SurveyGpus(const CudaOptions& options = {});
 
 }  // namespace rondo

@@ -32,7 +32,7 @@ rondo_code Start(rondo_comm* comm, int dtype, const rondo_options* options, rond
   });
 }
 
-// The counts of all ranks as a span; empty if the array is NULL.
+// The array as a span of one count for each rank; empty if it is NULL.
 std::span<const std::uint64_t> CountsOf(const Communicator& communicator, const std::uint64_t* counts) {
   if (counts == nullptr) return {};
   return {counts, static_cast<std::size_t>(communicator.world_size())};
@@ -43,7 +43,7 @@ constexpr int kNoType = static_cast<int>(DataType::kUint8);  // the type for a b
 }  // namespace
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 rondo_code rondo_all_reduce(rondo_comm* comm, const void* input, void* output, uint64_t count, rondo_dtype dtype,

@@ -35,23 +35,24 @@ Result<Path> PathOf(const std::string& name) {
   if (name == "tcp") return Path::kTcp;
   if (name == "shm") return Path::kShm;
   if (name == "ib") return Path::kIb;
-  return Fail(ErrorCode::kInvalidArgument, "options.transport: wants auto, tcp, shm or ib, not '{}'", Printable(name));
+  return Fail(ErrorCode::kInvalidArgument, "options.transport: expected auto, tcp, shm or ib, got '{}'",
+              Printable(name));
 }
 
 // The device of the process, shared by all communicators. It is never destroyed, because communicators may outlive
 // static objects.
 std::shared_ptr<Device> DeviceOfProcess() {
-  static const auto* const device = new std::shared_ptr<Device>(CudaWhenUsed());
+  static const auto* const device = new std::shared_ptr<Device>(OpenCudaLazily());
   return *device;
 }
 
 Result<std::shared_ptr<const RankFrame>> FrameOf(const rondo_connect_options& given) {
   if (given.group == nullptr) return nullptr;
   if (given.job_ranks == nullptr || given.world_size < 1)
-    return Fail(ErrorCode::kInvalidArgument,
-                "options.group: job_ranks and world_size say whose group it is, and {} is "
-                "missing",
-                given.job_ranks == nullptr ? "job_ranks" : "world_size");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "options.group needs job_ranks and world_size, because they say which ranks are in the group; {} is missing",
+        given.job_ranks == nullptr ? "job_ranks" : "world_size");
   return std::make_shared<const RankFrame>(
       RankFrame{Printable(given.group), {given.job_ranks, given.job_ranks + given.world_size}});
 }
@@ -59,16 +60,19 @@ Result<std::shared_ptr<const RankFrame>> FrameOf(const rondo_connect_options& gi
 // `kept` must outlive everything made with the options.
 Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept) {
   ConnectOptions options;
-  if (given.store != nullptr) {  // first, so that the store is released even if another option is wrong
-    RONDO_ASSIGN(AdoptedStore adopted, AdoptForeignStore(*given.store));
+  if (given.store != nullptr) {  // handled first, so that the store is released even if another option is wrong
+    RONDO_ASSIGN(AdoptedStore adopted, AdoptStoreCallbacks(*given.store));
     options.store = std::move(adopted.store);
     options.keeps_store = adopted.is_kept;
   }
   if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
   options.rendezvous = given.rendezvous == nullptr ? "env://" : given.rendezvous;
-  if (given.rank < -1) return Fail(ErrorCode::kInvalidArgument, "options.rank: {} is none", given.rank);
+  if (given.rank < -1)
+    return Fail(ErrorCode::kInvalidArgument, "options.rank: expected a rank from 0, or -1 for none, got {}",
+                given.rank);
   if (given.world_size < 0)
-    return Fail(ErrorCode::kInvalidArgument, "options.world_size: {} is none", given.world_size);
+    return Fail(ErrorCode::kInvalidArgument,
+                "options.world_size: expected a number of ranks from 1, or 0 for none, got {}", given.world_size);
   if (given.rank >= 0) options.rank = given.rank;
   if (given.world_size > 0) options.world_size = given.world_size;
   options.job = TextOf(given.job);
@@ -96,7 +100,7 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   communicator.progress_thread = given.progress_thread != 0;
   communicator.checksums = given.checksums != 0;
   communicator.reproducible = given.reproducible != 0;
-  communicator.wide_partials = given.wide_partials != 0;
+  communicator.fp32_accumulate = given.fp32_accumulate != 0;
   communicator.compare_results = given.compare_results != 0;
   communicator.recorded_operations = given.recorded_operations;
   communicator.record_dir = TextOf(given.record_dir);
@@ -113,19 +117,19 @@ Result<std::unique_ptr<rondo_comm>> ConnectBy(const rondo_connect_options& given
   return comm;
 }
 
-Result<std::unique_ptr<rondo_store>> MeetBy(const rondo_connect_options& given, std::int32_t& rank,
-                                            std::int32_t& world_size) {
+Result<std::unique_ptr<rondo_store>> RendezvousBy(const rondo_connect_options& given, std::int32_t& rank,
+                                                  std::int32_t& world_size) {
   auto held = std::make_unique<rondo_store>();
   held->kept = std::make_shared<Kept>();
   RONDO_ASSIGN(const ConnectOptions options, OptionsOf(given, *held->kept));
-  RONDO_ASSIGN(Meeting meeting, Meet(options));
-  held->store = std::move(meeting.store);
-  rank = meeting.rank;
-  world_size = meeting.world_size;
+  RONDO_ASSIGN(RendezvousResult result, Rendezvous(options));
+  held->store = std::move(result.store);
+  rank = result.rank;
+  world_size = result.world_size;
   return held;
 }
 
-// Gives a communicator made from `from`, which shares the state that outlives both.
+// Stores `made` in *to. `made` was made from the communicator `from`, and both share from.kept, which outlives them.
 Status Give(const rondo_comm& from, std::unique_ptr<Communicator> made, rondo_comm** to) {
   if (made == nullptr) return {};
   auto comm = std::make_unique<rondo_comm>();
@@ -157,7 +161,7 @@ std::int32_t CountLocal(const Communicator& communicator, Rank below) {
 }  // namespace
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm, rondo_error** error) {
@@ -172,8 +176,8 @@ rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm
   });
 }
 
-rondo_code rondo_meet(const rondo_connect_options* options, rondo_store** store, int32_t* rank, int32_t* world_size,
-                      rondo_error** error) {
+rondo_code rondo_rendezvous(const rondo_connect_options* options, rondo_store** store, int32_t* rank,
+                            int32_t* world_size, rondo_error** error) {
   if (store != nullptr) *store = nullptr;
   return Answer(error, [&]() -> Status {
     RONDO_TRY(NotNull(store, "store"));
@@ -181,8 +185,8 @@ rondo_code rondo_meet(const rondo_connect_options* options, rondo_store** store,
     RONDO_TRY(NotNull(world_size, "world_size"));
     RONDO_ASSIGN(const rondo_connect_options known,
                  Known(options, rondo_connect_options_init_sized, "connect_options", "rondo_connect_options_init"));
-    RONDO_ASSIGN(auto met, MeetBy(known, *rank, *world_size));
-    *store = met.release();
+    RONDO_ASSIGN(auto held, RendezvousBy(known, *rank, *world_size));
+    *store = held.release();
     return {};
   });
 }

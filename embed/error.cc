@@ -30,7 +30,7 @@ struct OwnedError : rondo_error {
   }
 };
 
-// The error for the case that there is no memory. It is never changed and never freed.
+// The error that is returned when memory for an error cannot be allocated. It is never changed and never freed.
 rondo_error kMemoryRanOut{.code = RONDO_OUT_OF_MEMORY,
                           .rank = -1,
                           .culprit = -1,
@@ -71,7 +71,8 @@ const char* rondo_version(void) { return rondo::kRondoVersion.data(); }
 const char* rondo_code_name(rondo_code code) {
   if (code == RONDO_OK) return "ok";
   if (code < RONDO_OK || code > RONDO_DEVICE) return "unknown";
-  return rondo::Name(static_cast<rondo::ErrorCode>(code)).data();  // a literal, which ends with a zero
+  // The name is a string literal, so it ends with a zero byte.
+  return rondo::Name(static_cast<rondo::ErrorCode>(code)).data();
 }
 
 void rondo_error_free(rondo_error* error) {

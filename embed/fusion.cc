@@ -21,7 +21,7 @@ Result<TimePoint> After(std::uint64_t timeout_ms) {
 }  // namespace
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 rondo_code rondo_fusion_create(rondo_comm* comm, const rondo_fusion_options* options, rondo_fusion** fusion,

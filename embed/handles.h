@@ -21,7 +21,8 @@
 
 namespace rondo::embed {
 
-// State that must outlive a communicator, because objects made from it use it: works, split and rebuilt communicators.
+// State that must outlive a communicator. Its works, and the communicators that were split from it or rebuilt from it,
+// also use this state.
 struct Kept {
   std::unique_ptr<Logger> logger;
 };
@@ -31,10 +32,11 @@ rondo_code HandOver(const Error& found, rondo_error** error) noexcept;
 inline rondo_code HandOver(const Status& status, rondo_error** error) noexcept {
   return status ? RONDO_OK : HandOver(status.error(), error);
 }
-// Stores an error that needs no memory.
+// Stores the error kOutOfMemory, which needs no memory of its own.
 rondo_code HandOverOutOfMemory(rondo_error** error) noexcept;
 
-// Runs `body`, which returns a Status, as the body of a function of rondo.h: no exception leaves it.
+// Runs `body`, which returns a Status, as the body of a function of rondo.h. Exceptions become errors, so none leaves
+// the function.
 template <typename Body>
 rondo_code Answer(rondo_error** error, Body&& body) noexcept {
   if (error != nullptr) *error = nullptr;
@@ -69,11 +71,15 @@ Result<Struct> Known(const Struct* given, void (*init)(Struct*, std::size_t), co
   init(&known, sizeof known);
   if (given == nullptr) return known;
   if (given->size < sizeof given->size || given->size > 65536)
-    return Fail(ErrorCode::kInvalidArgument, "{}: its size is {}, which {} does not give", name, given->size, made_by);
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: its field size is {}, which is not a valid size; initialize the struct by {}", name, given->size,
+                made_by);
   const auto* const bytes = reinterpret_cast<const char*>(given);
   for (std::size_t at = sizeof known; at < given->size; ++at)
     if (bytes[at] != 0)
-      return Fail(ErrorCode::kUnsupported, "{}: says something that Rondo {} does not know yet", name, rondo_version());
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: a field is set that Rondo {} does not support; use a newer version of the library", name,
+                  rondo_version());
   std::memcpy(&known, given, std::min(given->size, sizeof known));
   return known;
 }
@@ -95,9 +101,9 @@ Status GiveBytes(std::string_view text, rondo_bytes* bytes);
 
 struct AdoptedStore {
   std::shared_ptr<Store> store;
-  bool is_kept = false;  // its functions may be called until it is released
+  bool is_kept = false;  // true: the library may call the program's functions until it calls `release`
 };
-Result<AdoptedStore> AdoptForeignStore(const rondo_foreign_store& functions);
+Result<AdoptedStore> AdoptStoreCallbacks(const rondo_store_callbacks& functions);
 
 }  // namespace rondo::embed
 
@@ -113,7 +119,7 @@ struct rondo_work {
 
 struct rondo_store {
   std::shared_ptr<rondo::embed::Kept> kept;  // null: the store logs nothing
-  std::shared_ptr<rondo::Store> store;       // also holds the server if this process serves the store
+  std::shared_ptr<rondo::Store> store;       // also owns the store's server if it runs in this process
 };
 
 struct rondo_fusion {

@@ -1,4 +1,4 @@
-// The messages of rondo.h.
+// The functions of rondo.h that send and receive messages.
 #include <utility>
 
 #include "embed/handles.h"
@@ -25,7 +25,7 @@ Status Give(const Result<Message>& came, rondo_message* message) {
 }  // namespace
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 rondo_code rondo_send(rondo_comm* comm, const void* buffer, uint64_t count, rondo_dtype dtype, int32_t to, int32_t tag,

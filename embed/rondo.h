@@ -1,7 +1,7 @@
 /* Rondo's C interface: collective communication for programs in any language. The header is C11 and compiles as C++.
  *
  *   rondo_connect_options where;
- *   rondo_connect_options_init(&where);                       // env://, as torchrun, mpirun and rondo run set it
+ *   rondo_connect_options_init(&where);                       // env://: settings from torchrun, mpirun, rondo run
  *   rondo_comm* comm = NULL;
  *   rondo_error* error = NULL;
  *   if (rondo_connect(&where, &comm, &error) != RONDO_OK ||
@@ -27,15 +27,15 @@
  * communicator run one after the other, so back-to-back operations on one buffer are well-defined. Independent streams
  * of operations need separate communicators (rondo_comm_split).
  *
- * Buffers: the library uses a buffer until the operation is final, with success or with an error: until the call,
- * rondo_work_wait or the callback reports that. Until then the caller must not change an input, read or write an
- * output, or free either. Buffers may have any alignment. Input and output must not overlap, except in place, as each
+ * Buffers: the library uses a buffer until the operation is final, with success or with an error. The blocking call,
+ * rondo_work_wait or the callback reports this. Until then the caller must not change an input, read or write an
+ * output, or free a buffer. Buffers may have any alignment. Input and output must not overlap, except in place, as each
  * collective says. After an error the output is undefined, and an out-of-place input is unchanged. A buffer without
  * elements may be NULL.
  *
- * Counts: counts are in elements. If a buffer holds one block for each rank, the count is that of one block. With W
- * ranks such a buffer has W * count elements, packed in rank order. The _v forms take an array of W counts instead,
- * which must stay valid until the call returns.
+ * Counts: counts are in elements. If a buffer holds one block for each rank, the count is the number of elements in one
+ * block. With W ranks such a buffer has W * count elements, packed in rank order. The _v forms take an array of W
+ * counts instead, which must stay valid until the call returns.
  *
  * Threads: only one thread at a time may issue collectives of a communicator. Any thread may wait, test, abort, send
  * and receive. A thread that waits for an operation advances the communicator's operations itself. Rondo's progress
@@ -69,7 +69,7 @@ enum {
   RONDO_OK = 0,
   RONDO_INVALID_ARGUMENT = 1,     /* the arguments are wrong; nothing was started, and no other operation fails */
   RONDO_UNSUPPORTED = 2,          /* this build or this machine lacks the capability */
-  RONDO_NOT_READY = 3,            /* a wait ended before its operation, which continues */
+  RONDO_NOT_READY = 3,            /* a wait ended before the operation did; the operation continues */
   RONDO_TIMEOUT = 4,              /* a deadline passed; the text names the missing ranks */
   RONDO_PEER_LOST = 5,            /* a rank died */
   RONDO_CONNECTION_RESET = 6,     /* a connection broke, but its rank is alive */
@@ -80,7 +80,7 @@ enum {
   RONDO_DUPLICATE_RANK = 11,      /* two processes claim one rank */
   RONDO_WORLD_SIZE_MISMATCH = 12, /* processes disagree about the number of ranks */
   RONDO_RENDEZVOUS_TIMEOUT = 13,  /* some ranks did not join in time; the text names them */
-  RONDO_STALE = 14,               /* left over from an earlier run or generation */
+  RONDO_STALE = 14,               /* a process or its data belongs to an earlier run or generation */
   RONDO_STORE_LOST = 15,          /* the connection to the store broke */
   RONDO_STORE_TIMEOUT = 16,       /* the store did not answer in time, or a key did not appear in time */
   RONDO_STORE_IO = 17,            /* the file of a file store could not be used */
@@ -100,16 +100,16 @@ enum {
 /* The name of a code, for example "peer_lost"; "unknown" for an unknown number. The string is static. */
 RONDO_API const char* rondo_code_name(rondo_code code);
 
-/* An error. Only the library makes errors. Text fields are never NULL; unused ones are "". */
+/* An error. Only the library creates errors. Text fields are never NULL; unused text fields are "". */
 typedef struct rondo_error {
   rondo_code code;
   int32_t rank; /* the rank that reports the error; -1: none */
   /* The rank that caused it, as a rank of the communicator; -1: unknown. `text` names it as a rank of the job */
   int32_t culprit;
-  int64_t step;        /* the step of this rank's schedule; -1: none */
+  int64_t step;        /* the index of the step in this rank's schedule; -1: none */
   uint64_t sequence;   /* the number of the operation in its communicator, from 1; 0: none */
   uint64_t bytes_done; /* the bytes of that step that were transferred */
-  uint64_t bytes_due;  /* all bytes of that step */
+  uint64_t bytes_due;  /* the total number of bytes of that step */
   const char* text;    /* the complete error in one or more lines, to show to the user */
   const char* message;
   const char* host;       /* the culprit's host */
@@ -149,8 +149,8 @@ enum {
   RONDO_PROD = 2,
   RONDO_MIN = 3, /* NaN if an operand is NaN; -0 is less than +0 */
   RONDO_MAX = 4,
-  /* The sum, divided once at the end; integers round towards zero. Correct if the average fits the type, even if the
-   * sum does not */
+  /* The sum, divided by the world size once, at the end; integers round towards zero. The result is correct if the
+   * average fits the type, even if the sum does not */
   RONDO_AVG = 5,
   RONDO_BAND = 6,
   RONDO_BOR = 7,
@@ -161,9 +161,9 @@ enum {
 
 enum { RONDO_ANY_RANK = -2, RONDO_ANY_TAG = -1 };
 
-/* Yes, no, or the setting one level above: an operation inherits the setting of its communicator. */
+/* Yes, no, or RONDO_DEFAULT. RONDO_DEFAULT in the options of an operation means the setting of its communicator. */
 typedef int32_t rondo_choice;
-enum { RONDO_AS_ABOVE = 0, RONDO_YES = 1, RONDO_NO = 2 };
+enum { RONDO_DEFAULT = 0, RONDO_YES = 1, RONDO_NO = 2 };
 
 /* The kind of memory of an operation's buffers. RONDO_MEMORY_CUDA is memory of a GPU. All such operations of a
  * communicator must use the same GPU on this rank. If no GPU can be used (no driver, no GPU, a build without CUDA), the
@@ -177,27 +177,28 @@ typedef struct rondo_options {
   uint64_t timeout_ms;   /* counted from the call; 0: the communicator's timeout */
   const char* algorithm; /* "ring", "tree", ...: `rondo explain` lists them; NULL: the fastest. Equal on all ranks */
   double scale;          /* this rank's factor for RONDO_PREMUL_SUM; default 1 */
-  /* The result is that of the left fold in rank order, for every algorithm. Equal on all ranks */
+  /* RONDO_YES: whatever the algorithm, the result is that of a left fold in rank order. Equal on all ranks */
   rondo_choice reproducible;
-  /* Reductions of 16-bit floats are sent as float32 and rounded once; averages of float16 always are. Equal on all
-   * ranks */
-  rondo_choice wide_partials;
+  /* RONDO_YES: reductions of 16-bit floats keep partial results in float32 and round once, at the end. Averages of
+   * float16 always do this. Equal on all ranks */
+  rondo_choice fp32_accumulate;
   rondo_choice compare_results; /* ranks compare their results. Equal on all ranks */
   rondo_memory_kind memory;     /* the kind of all buffers of the operation. Equal on all ranks */
   /* The cudaStream_t for RONDO_MEMORY_CUDA; NULL: the default stream. The operation starts after all work that is on
-   * the stream at the call, and work put on the stream later waits for the operation. No other stream waits, and the
-   * caller need not wait for the work. After an error the stream continues.
+   * the stream at the time of the call. Work put on the stream later waits for the operation. No other stream waits,
+   * and the caller need not wait for the rondo_work. After an error the stream continues.
    *
    * If the stream is being captured, the operation becomes part of the CUDA graph. That needs all ranks on one host and
    * GPUs that reach each other's memory; otherwise the call returns RONDO_UNSUPPORTED. Every rank must capture the same
    * operations and launch them in the same order. Two operations of one communicator must never be launched at once.
-   * The communicator and the buffers must live as long as any rank's launch may be running. rondo_comm_failure reports
-   * whether a launch has failed. */
+   * The communicator and the buffers must stay alive until no launch can still be running on any rank.
+   * rondo_comm_failure reports whether a launch has failed. */
   void* stream;
-  /* RONDO_NO: work put on the stream later does not wait, so a user of the result must wait for the rondo_work.
-   * RONDO_AS_ABOVE: later work waits. A waiting stream needs a thread of this process to end the operation. The CUDA
-   * driver can block that thread if the driver itself waits for the stream, for example while it loads a kernel. Such a
-   * driver call may return only after the operation has failed at its timeout (docs/GOTCHAS.md). */
+  /* RONDO_NO: work put on the stream later does not wait for the operation, so a user of the result must wait for the
+   * rondo_work. RONDO_DEFAULT: work put on the stream later waits. A waiting stream needs a thread of this process to
+   * end the operation. The CUDA driver can block that thread if the driver itself waits for the stream, for example
+   * while it loads a kernel. Such a driver call may return only after the operation has failed at its timeout
+   * (docs/GOTCHAS.md). */
   rondo_choice stream_waits;
 } rondo_options;
 
@@ -242,8 +243,8 @@ RONDO_API rondo_code rondo_store_wait(rondo_store* store, const char* key, rondo
 RONDO_API rondo_code rondo_store_add(rondo_store* store, const char* key, int64_t delta, int64_t* sum,
                                      uint64_t timeout_ms, rondo_error** error);
 /* Sets the key to `desired` if the key holds `expected`, or, if `expected` is NULL, if the key does not exist. *swapped
- * says whether the key was set. `current`, which may be NULL, receives the value that the key holds afterwards (empty:
- * none). */
+ * says whether the key was set. `current`, which may be NULL, receives the value of the key after the call. It is empty
+ * if the key does not exist. */
 RONDO_API rondo_code rondo_store_compare_set(rondo_store* store, const char* key, const void* expected,
                                              size_t expected_bytes, const void* desired, size_t desired_bytes,
                                              int* swapped, rondo_bytes* current, uint64_t timeout_ms,
@@ -252,11 +253,11 @@ RONDO_API rondo_code rondo_store_compare_set(rondo_store* store, const char* key
 RONDO_API rondo_code rondo_store_remove(rondo_store* store, const char* key, int* removed, uint64_t timeout_ms,
                                         rondo_error** error);
 
-/* A store that the program implements, for rondo_connect: so a framework's own store can serve as Rondo's. Any thread
+/* A store that the program implements, for rondo_connect. With it, Rondo can use the store of a framework. Any thread
  * may call the functions, but only one call runs at a time. The functions may block. Each function returns 0, or
  * another value on failure. On failure it writes a reason for people into `why`, a buffer of `why_bytes` bytes. */
-typedef struct rondo_foreign_store {
-  size_t size;      /* sizeof(rondo_foreign_store) */
+typedef struct rondo_store_callbacks {
+  size_t size;      /* sizeof(rondo_store_callbacks) */
   void* user;       /* passed to every function */
   const char* name; /* used in messages, for example "torch's TCPStore at 10.0.0.1:29500" */
   int (*set)(void* user, const char* key, const void* value, size_t bytes, char* why, size_t why_bytes);
@@ -265,18 +266,17 @@ typedef struct rondo_foreign_store {
              size_t why_bytes);
   int (*add)(void* user, const char* key, int64_t delta, int64_t* sum, char* why, size_t why_bytes);
   /* Sets the key to `desired` if the key holds `expected`, or, if `expected` is NULL, if the key does not exist.
-   * *swapped says whether the key was set. Calls `take` with the value that the key holds afterwards. */
+   * *swapped says whether the key was set. Calls `take` with the value of the key after the call. */
   int (*compare_set)(void* user, const char* key, const void* expected, size_t expected_bytes, const void* desired,
                      size_t desired_bytes, int* swapped, void (*take)(void* to, const void* value, size_t bytes),
                      void* to, char* why, size_t why_bytes);
   int (*remove)(void* user, const char* key, char* why, size_t why_bytes); /* may be NULL: keys are never removed */
-  /* May be NULL. If it is set, rondo_connect may keep the store after the ranks have met. A rank that closes then
-   * writes its goodbye to the store, and ranks that were never connected to it read the goodbye there. Rondo calls
-   * `release` once, from any thread, as soon as it no longer uses the store. That is at the latest when the
-   * communicator is freed, or when rondo_connect fails. It is later only if a function of the store has not returned by
-   * then. */
+  /* May be NULL. If it is set, rondo_connect may keep the store after the rendezvous. A rank that closes then writes
+   * its goodbye to the store, and ranks that were never connected to it read the goodbye there. Rondo calls `release`
+   * once, from any thread, when it no longer uses the store. This happens at the latest when the communicator is freed
+   * or when rondo_connect fails. It happens later only if a function of the store is still running then. */
   void (*release)(void* user);
-} rondo_foreign_store;
+} rondo_store_callbacks;
 
 /* ---- communicators ---- */
 
@@ -289,28 +289,33 @@ typedef struct rondo_connect_options {
   /* env:// (the default: the launcher's variables, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT), tcp://host:port
    * or file:///path. Each may end with ?rank=2&world_size=4. */
   const char* rendezvous;
-  int32_t rank;       /* -1: from the URL or the environment, otherwise by order of arrival */
+  int32_t rank;       /* -1: from the URL or the environment, otherwise in order of arrival at the store */
   int32_t world_size; /* 0: from the URL or the environment */
-  /* If not NULL, ranks meet through this store and `rendezvous` is ignored; rank and world_size must be given. The
-   * store's functions must stay callable until rondo_connect returns. With `rebuildable` they must stay callable as
-   * long as the communicator and those rebuilt from it. With `release` they must stay callable until `release` is
-   * called. */
-  const rondo_foreign_store* store;
+  /* If not NULL, the rendezvous uses this store and `rendezvous` is ignored; rank and world_size must be given. The
+   * store's functions must stay callable until rondo_connect returns. With `rebuildable` they must stay callable until
+   * the communicator and all communicators rebuilt from it are freed. With `release` they must stay callable until
+   * `release` is called. */
+  const rondo_store_callbacks* store;
   const char* job;        /* processes of different jobs refuse each other */
   const char* token;      /* the job's secret; NULL: the value of variable RONDO_TOKEN, if it is set */
-  uint64_t generation;    /* counts the times that one job's ranks meet through one store */
+  uint64_t generation;    /* the number of this rendezvous among those of the job in this store; equal on all ranks */
   int external_store;     /* not 0: another process serves the store of tcp://; otherwise rank 0 does */
   const char* addresses;  /* local addresses to use, separated by commas; NULL: chosen by reachability */
-  const char* interface_; /* local interfaces to use: "eth0,ib0", "^docker0,lo", "=eth0", "10.0.0.0/8" */
+  const char* interface_; /* local interfaces to use: "eth0,ib0", "^docker0,lo" (all but these), "=eth0" (exact name),
+                           * "10.0.0.0/8" */
   const char* transport;  /* "auto", "tcp", "shm", "ib"; equal on all ranks */
-  const char* rdma_port;  /* "mlx5_0:1", or an address of the port; after a "+" the name of a standby port */
+  const char* rdma_port;  /* the RDMA port: "mlx5_0:1", or its address; a "+" and a name add a standby port */
   /* For rondo_connect and for every operation. 0 (default): RONDO_TIMEOUT in seconds, otherwise 60 s. */
   uint64_t timeout_ms;
-  uint32_t rails;      /* connections to each peer that share large collectives; default 1; equal on all ranks */
+  uint32_t rails;      /* the number of connections to each peer among which large collectives are divided; default 1;
+                        * equal on all ranks */
   int progress_thread; /* 0: operations advance only while a thread waits or tests; default 1 */
   int checksums;       /* not 0: CRC-32C of every frame; equal on all ranks */
-  int reproducible;    /* default of the option of this name, like the next two; all three are equal on all ranks */
-  int wide_partials;
+  /* Not 0: operations are reproducible, unless their own option says RONDO_NO. Equal on all ranks. */
+  int reproducible;
+  /* Not 0: operations keep partial results in float32, unless their own option says RONDO_NO. Equal on all ranks. */
+  int fp32_accumulate;
+  /* Not 0: ranks compare results, unless an operation's own option says RONDO_NO. Equal on all ranks. */
   int compare_results;
   int rebuildable;              /* not 0: rondo_comm_rebuild can continue after ranks were lost; equal on all ranks */
   int join;                     /* not 0: this process joins a running job */
@@ -318,54 +323,52 @@ typedef struct rondo_connect_options {
   const char* record_dir;       /* the directory for the flight recorder's file, written on failure; NULL: no file */
   /* Receives the library's few messages (choices, fallbacks); any thread may call it. NULL: no messages. */
   void (*log)(void* user, rondo_log_level level, const char* text);
-  void* log_user;
-  /* For a communicator of only some of a job's ranks: the group's name, and an array of world_size ranks of the job,
-   * indexed by rank of the communicator. Errors, logs and records then name both ranks: "rank 3 (rank 1 of group tp)".
-   * Both are copied. Groups made by rondo_comm_split derive them from their parent. NULL: the communicator's ranks are
-   * the job's ranks. */
+  void* log_user; /* passed to `log` */
+  /* For a communicator of only some of a job's ranks: the group's name, which is copied. Errors, logs and records then
+   * name both ranks: "rank 3 (rank 1 of group tp)". Groups made by rondo_comm_split derive both from their parent.
+   * NULL: the communicator's ranks are the job's ranks. */
   const char* group;
-  const int32_t* job_ranks;
-  const char* ports; /* TCP ports to listen on, "29500-29599"; NULL: variable RONDO_PORTS, otherwise any port */
+  const int32_t* job_ranks; /* with `group`: world_size ranks of the job, indexed by rank of the communicator; copied */
+  const char* ports;        /* TCP ports to listen on, "29500-29599"; NULL: variable RONDO_PORTS, otherwise any port */
 } rondo_connect_options;
 RONDO_API void rondo_connect_options_init_sized(rondo_connect_options* options, size_t size);
 static inline void rondo_connect_options_init(rondo_connect_options* options) {
   rondo_connect_options_init_sized(options, sizeof *options);
 }
 
-/* Meets the other ranks within timeout_ms. Environment variables are read in this call, and never later. */
+/* Performs the rendezvous within timeout_ms. This call reads the environment variables; no later call reads them. */
 RONDO_API rondo_code rondo_connect(const rondo_connect_options* options, rondo_comm** comm, rondo_error** error);
-/* Meets the other ranks like rondo_connect, but makes no communicator. Returns the store in which the ranks met, this
+/* Performs the rendezvous like rondo_connect, but makes no communicator. Returns the store of the rendezvous, this
  * rank and the world size. It is for programs that use a store themselves; they must not use keys that begin with
  * "rondo/". If this process serves the store, it does so until rondo_store_free. */
-RONDO_API rondo_code rondo_meet(const rondo_connect_options* options, rondo_store** store, int32_t* rank,
-                                int32_t* world_size, rondo_error** error);
-/* Frees the communicator. Without rondo_comm_close before, peers that are still in an operation receive a notice that
- * this rank left, and their operation fails. NULL is allowed. */
+RONDO_API rondo_code rondo_rendezvous(const rondo_connect_options* options, rondo_store** store, int32_t* rank,
+                                      int32_t* world_size, rondo_error** error);
+/* Frees the communicator. If it was not closed (rondo_comm_close) before, peers that are still in an operation receive
+ * a notice that this rank left, and their operation fails. NULL is allowed. */
 RONDO_API void rondo_comm_free(rondo_comm* comm);
-/* Waits for issued operations and exchanges goodbyes with the connected peers. Also reports a failure that the last
- * call could not detect yet. Operations that have not ended within the communicator's timeout then fail on all ranks.
- */
+/* Waits for issued operations and exchanges goodbyes with the connected peers. It may also report a failure that no
+ * earlier call could detect. If an operation has not ended within the communicator's timeout, it fails on all ranks. */
 RONDO_API rondo_code rondo_comm_close(rondo_comm* comm, rondo_error** error);
-/* Closes like rondo_comm_close, but within patience_ms and whether or not the other ranks close too: for the end of a
- * process. It always sends goodbyes. A receive for which no message has arrived ends with RONDO_CLOSED. Any other
- * operation that has not ended in time fails, on all ranks. Slower ranks still receive everything that this rank has
- * sent; operations that need more from this rank end with RONDO_CLOSED. */
+/* Closes like rondo_comm_close, but within patience_ms, and whether or not the other ranks close too. It is meant for
+ * the end of a process. It always sends goodbyes. A receive for which no message has arrived ends with RONDO_CLOSED.
+ * Any other operation that has not ended within patience_ms fails on all ranks. Slower ranks still receive everything
+ * that this rank has sent; operations that need more from this rank end with RONDO_CLOSED. */
 RONDO_API rondo_code rondo_comm_leave(rondo_comm* comm, uint64_t patience_ms, rondo_error** error);
 /* Fails all pending and later operations, on this rank and on all others. The other ranks' errors quote `reason`. Any
  * thread may call it, and it returns at once. */
 RONDO_API void rondo_comm_abort(rondo_comm* comm, const char* reason);
-/* For bindings that refuse calls before the library sees them. `call` names the refused call and the reason. If this
- * rank then closes, ranks that wait for it in that operation fail with RONDO_MISMATCH and this text instead of
- * RONDO_CLOSED. The next operation that is issued cancels the note. The library notes the calls that it refuses itself.
- * Any thread may call it. */
+/* For language bindings that refuse calls before they reach the library. `call` names the refused call and the reason.
+ * If this rank then closes, ranks that wait for it in that operation fail with RONDO_MISMATCH and this text instead of
+ * RONDO_CLOSED. The next operation that is issued cancels the note. For calls that the library itself refuses, it makes
+ * this note itself. Any thread may call it. */
 RONDO_API void rondo_comm_note_refusal(rondo_comm* comm, const char* call);
-/* Returns RONDO_OK, or the first cause if the communicator has failed, also through a launched graph. Any thread may
- * call it. */
+/* Returns RONDO_OK, or the first cause if the communicator has failed. An operation in a launched CUDA graph can fail
+ * it, too. Any thread may call it. */
 RONDO_API rondo_code rondo_comm_failure(rondo_comm* comm, rondo_error** error);
 
 RONDO_API int32_t rondo_comm_rank(const rondo_comm* comm);
 RONDO_API int32_t rondo_comm_world_size(const rondo_comm* comm);
-/* The generation: that of the options, plus one for every rebuild. */
+/* The generation of the options, plus one for every rebuild. */
 RONDO_API uint64_t rondo_comm_generation(const rondo_comm* comm);
 /* The host of a rank, or "" for an invalid rank. The string is valid while the communicator lives. */
 RONDO_API const char* rondo_comm_host(const rondo_comm* comm, int32_t rank);
@@ -374,18 +377,18 @@ RONDO_API int32_t rondo_comm_local_size(const rondo_comm* comm);
 RONDO_API int32_t rondo_comm_local_rank(const rondo_comm* comm);
 /* Describes the path to each peer, one line each, for people. */
 RONDO_API rondo_code rondo_comm_describe(const rondo_comm* comm, rondo_bytes* text, rondo_error** error);
-/* The contents of the flight recorder as JSON. `reason` is included in them. Any thread may call it at any time. */
+/* The contents of the flight recorder as JSON, including `reason`. Any thread may call it at any time. */
 RONDO_API rondo_code rondo_comm_records(const rondo_comm* comm, const char* reason, rondo_bytes* json,
                                         rondo_error** error);
 
 /* Collective. Ranks with the same color form a new communicator, ordered by (key, rank). A rank with a negative color
- * joins none and gets NULL. */
+ * gets no communicator: *part is NULL. */
 RONDO_API rondo_code rondo_comm_split(rondo_comm* comm, int32_t color, int32_t key, rondo_comm** part,
                                       rondo_error** error);
 
 typedef struct rondo_rebuild_options {
   size_t size;
-  int32_t min_ranks;   /* fewer ranks give RONDO_REBUILD_FAILED; default 1 */
+  int32_t min_ranks;   /* if fewer ranks remain, the call returns RONDO_REBUILD_FAILED; default 1 */
   int32_t max_ranks;   /* joiners are admitted up to this world size; 0 (default): no joiners */
   uint64_t settle_ms;  /* how long to wait for ranks that are not known to be dead; default 5000 */
   uint64_t timeout_ms; /* for the whole call; 0: the communicator's timeout */
@@ -395,11 +398,12 @@ static inline void rondo_rebuild_options_init(rondo_rebuild_options* options) {
   rondo_rebuild_options_init_sized(options, sizeof *options);
 }
 /* Continues after ranks were lost: makes a communicator of the remaining ranks, one generation later. Every remaining
- * rank must call it (docs/REBUILDING.md). The caller still owns the old communicator and must free it. RONDO_STALE: the
- * other ranks continued without this one. */
+ * rank must call it (docs/REBUILDING.md). The caller still owns the old communicator and must free it. It returns
+ * RONDO_STALE if the other ranks continued without this rank. */
 RONDO_API rondo_code rondo_comm_rebuild(rondo_comm* comm, const rondo_rebuild_options* options, rondo_comm** next,
                                         rondo_error** error);
-/* For a rebuilt communicator: the rank that `rank` had before. -1: a joiner, or the communicator was not rebuilt. */
+/* For a rebuilt communicator: the rank that `rank` had before. Returns -1 if `rank` is a joiner, or if the communicator
+ * was not rebuilt. */
 RONDO_API int32_t rondo_comm_old_rank(const rondo_comm* comm, int32_t rank);
 
 /* Memory that the transport moves without a copy if it can. It stays valid until rondo_memory_free, even if the
@@ -407,7 +411,8 @@ RONDO_API int32_t rondo_comm_old_rank(const rondo_comm* comm, int32_t rank);
 typedef struct rondo_memory rondo_memory;
 RONDO_API rondo_code rondo_comm_allocate(rondo_comm* comm, size_t bytes, rondo_memory** memory, void** data,
                                          rondo_error** error);
-/* Prepares memory of the caller in the same way, if the transport can. It must be freed before that memory is. */
+/* Prepares memory of the caller in the same way, if the transport can. The caller must call rondo_memory_free before it
+ * frees its own memory. */
 RONDO_API rondo_code rondo_comm_register(rondo_comm* comm, void* data, size_t bytes, rondo_memory** memory,
                                          rondo_error** error);
 RONDO_API void rondo_memory_free(rondo_memory* memory);
@@ -416,8 +421,8 @@ RONDO_API void rondo_memory_free(rondo_memory* memory);
  * call it. It must not call the communicator. */
 typedef void (*rondo_combine)(void* user, const void* left, const void* right, void* output, size_t elements,
                               rondo_dtype dtype);
-/* Collective: all ranks must define the same operations in the same order. `user` must live as long as the communicator
- * and those split from it. */
+/* Collective: all ranks must define the same operations in the same order. `user` must stay valid until the
+ * communicator and all communicators split from it are freed. */
 RONDO_API rondo_code rondo_comm_define_op(rondo_comm* comm, const char* name, int commutative, rondo_combine combine,
                                           void* user, rondo_op* op, rondo_error** error);
 
@@ -426,13 +431,14 @@ RONDO_API rondo_code rondo_comm_define_op(rondo_comm* comm, const char* name, in
 typedef struct rondo_work rondo_work;
 /* Waits until the operation is final. Returns RONDO_OK or the operation's error. May be called any number of times. */
 RONDO_API rondo_code rondo_work_wait(rondo_work* work, rondo_error** error);
-/* Waits for at most timeout_ms; then it returns RONDO_NOT_READY, and the operation continues. */
+/* Like rondo_work_wait, but waits for at most timeout_ms. After that time it returns RONDO_NOT_READY, and the operation
+ * continues. */
 RONDO_API rondo_code rondo_work_wait_for(rondo_work* work, uint64_t timeout_ms, rondo_error** error);
 /* Does not wait: returns RONDO_NOT_READY, without an error, while the operation continues. */
 RONDO_API rondo_code rondo_work_test(rondo_work* work, rondo_error** error);
-/* Calls `done` once when the operation is final, with NULL or the error, which is valid during the call. The thread
- * that advances operations then calls it, or this call does at once. `done` may use any communicator, but must not free
- * this one. */
+/* Calls `done` once when the operation is final, with NULL or the error, which is valid until `done` returns. If the
+ * operation is already final, rondo_work_then calls `done` itself. Otherwise the thread that completes the operation
+ * calls it. `done` may use any communicator, but must not free this one. */
 RONDO_API rondo_code rondo_work_then(rondo_work* work, void (*done)(void* user, const rondo_error* error), void* user,
                                      rondo_error** error);
 /* The number of the collective in its communicator, from 1; 0 for a message. */
@@ -449,7 +455,7 @@ RONDO_API rondo_code rondo_work_message(const rondo_work* work, rondo_message* m
 /* Frees the work. The operation continues and uses its buffers until it is final. NULL is allowed. */
 RONDO_API void rondo_work_free(rondo_work* work);
 
-/* ---- collectives, each blocking and, as ..._async, with a work ----
+/* ---- collectives: a blocking function, and one that returns a rondo_work (..._async) ----
  *
  * `options` may be NULL. An asynchronous call with wrong arguments returns the error at once and makes no work. */
 
@@ -565,7 +571,7 @@ RONDO_API rondo_code rondo_barrier_async(rondo_comm* comm, const rondo_options* 
 
 /* ---- fusion: many small all-reduces as few large ones ----
  *
- * A fusion copies the tensors that are added into buckets, one after the other. It reduces each bucket in place as one
+ * A fusion copies the added tensors into buckets, one tensor after the other. It reduces each bucket in place as one
  * all-reduce, and copies the results to their outputs. It issues a bucket when the next tensor does not fit, when the
  * bucket is exactly full, when dtype or op change, and on a flush. While one bucket is filled, others may be in flight.
  * A tensor of bucket_bytes or more is reduced alone, without a copy.
@@ -586,7 +592,8 @@ typedef struct rondo_fusion rondo_fusion;
 typedef struct rondo_fusion_options {
   size_t size;
   uint64_t bucket_bytes; /* default 4 MiB; equal on all ranks */
-  uint32_t buckets;      /* 2 to 64, default 4: their memory is allocated once, and as many may be in flight */
+  uint32_t buckets;      /* 2 to 64, default 4: 2 to 64, default 4: how many may be in flight; their memory is allocated
+                          * once */
   /* The options of every all-reduce, except the scale. They must stay valid until create returns. May be NULL. */
   const rondo_options* operation;
 } rondo_fusion_options;
@@ -595,7 +602,7 @@ static inline void rondo_fusion_options_init(rondo_fusion_options* options) {
   rondo_fusion_options_init_sized(options, sizeof *options);
 }
 
-/* After the communicator is freed, its fusions can only be freed. */
+/* After the communicator is freed, the only allowed call for its fusions is rondo_fusion_free. */
 RONDO_API rondo_code rondo_fusion_create(rondo_comm* comm, const rondo_fusion_options* options, rondo_fusion** fusion,
                                          rondo_error** error);
 /* Adds a tensor. `scale` is this rank's factor for RONDO_PREMUL_SUM; add applies it, in the type of the elements. A
@@ -606,7 +613,8 @@ RONDO_API rondo_code rondo_fusion_add(rondo_fusion* fusion, const void* input, v
 RONDO_API rondo_code rondo_fusion_flush(rondo_fusion* fusion, rondo_error** error);
 /* Flushes, and returns when every result is in its output. */
 RONDO_API rondo_code rondo_fusion_wait(rondo_fusion* fusion, rondo_error** error);
-/* Waits for at most timeout_ms; then it returns RONDO_NOT_READY, and the fusion continues. */
+/* Like rondo_fusion_wait, but waits for at most timeout_ms. After that time it returns RONDO_NOT_READY, and the fusion
+ * continues. */
 RONDO_API rondo_code rondo_fusion_wait_for(rondo_fusion* fusion, uint64_t timeout_ms, rondo_error** error);
 /* Returns RONDO_OK when the next add will not wait, or RONDO_NOT_READY after timeout_ms. It is for callers that must
  * not block in an add. */
@@ -614,13 +622,14 @@ RONDO_API rondo_code rondo_fusion_await_room(rondo_fusion* fusion, uint64_t time
 /* Waits for the buckets in flight and drops tensors that were not flushed. NULL is allowed. */
 RONDO_API void rondo_fusion_free(rondo_fusion* fusion);
 
-/* ---- messages between two ranks: outside the order of collectives; any thread, any number at once ----
+/* ---- messages between two ranks: not ordered with collectives; any thread, any number at once ----
  *
  * A send ends when its buffer may be used again; a large send ends only when the message was received. Of the options
- * only timeout_ms has an effect. A receive's `count` is the capacity of its buffer. A longer message or one of another
- * dtype gives RONDO_MISMATCH and is lost; a shorter one leaves the rest of the buffer unchanged. A send or receive that
- * no rank answers in time fails alone; the communicator stays usable. A timeout in the middle of a transfer fails the
- * communicator. Tags are 0 to 2^31 - 1. Messages of one sender and tag arrive in the order in which they were sent. */
+ * only timeout_ms has an effect. A receive's `count` is the capacity of its buffer. If the message is longer or has
+ * another dtype, the receive returns RONDO_MISMATCH and the message is lost. If it is shorter, the rest of the buffer
+ * stays unchanged. A send or receive that no rank answers in time fails alone; the communicator stays usable. A timeout
+ * in the middle of a transfer fails the communicator. Tags are 0 to 2^31 - 1. Messages of one sender and tag arrive in
+ * the order in which they were sent. */
 
 RONDO_API rondo_code rondo_send(rondo_comm* comm, const void* buffer, uint64_t count, rondo_dtype dtype, int32_t to,
                                 int32_t tag, const rondo_options* options, rondo_error** error);
@@ -636,7 +645,8 @@ RONDO_API rondo_code rondo_recv_async(rondo_comm* comm, void* buffer, uint64_t c
                                       int32_t from_or_any, int32_t tag_or_any, const rondo_options* options,
                                       rondo_work** work, rondo_error** error);
 
-/* Sends and receives at once, so that rings and exchanges of messages of any size cannot deadlock. */
+/* Sends and receives at once, so ranks that exchange messages, for example around a ring, cannot deadlock, whatever the
+ * size. */
 RONDO_API rondo_code rondo_send_recv(rondo_comm* comm, const void* output, uint64_t output_count, int32_t to,
                                      int32_t tag, void* input, uint64_t input_count, int32_t from_or_any,
                                      int32_t tag_or_any, rondo_dtype dtype, const rondo_options* options,

@@ -1,12 +1,12 @@
-// Rondo for C++17: a header-only layer over the C interface. rondo.h documents what every call does.
+// Rondo for C++17: a header-only layer over the C interface. rondo.h documents every call.
 //
 //   rondo::Comm comm = rondo::Comm::Connect();                  // env://
 //   std::vector<float> gradients = ...;
 //   comm.AllReduce(gradients.data(), gradients.data(), gradients.size(), RONDO_AVG);
 //
-// A failed call throws rondo::Failure, which holds every field of a rondo_error. Handles can be moved, not copied; a
-// handle's destructor frees its object. Element types are those that ElementOf accepts. For 16-bit floats use rondo.h's
-// functions with get().
+// A failed call throws rondo::Error, which holds every field of a rondo_error. Handles can be moved, not copied; a
+// handle's destructor frees its object. Element types are those that ElementOf accepts. For 16-bit floats, pass get()
+// to the functions of rondo.h.
 #ifndef RONDO_HPP_
 #define RONDO_HPP_
 
@@ -24,10 +24,10 @@
 
 namespace rondo {
 
-class Failure : public std::runtime_error {
+class Error : public std::runtime_error {
  public:
   // Takes ownership of `error`. Null means that there was no memory for an error.
-  Failure(rondo_code code, rondo_error* error)
+  Error(rondo_code code, rondo_error* error)
       : std::runtime_error(error != nullptr ? error->text : rondo_code_name(code)),
         code_(code),
         error_(error, rondo_error_free) {}
@@ -42,11 +42,11 @@ class Failure : public std::runtime_error {
   std::shared_ptr<rondo_error> error_;  // shared, because exceptions are copied
 };
 
-// Calls `call` with a rondo_error**, and throws a Failure if the call fails.
+// Calls `call` with a rondo_error**, and throws an Error if the call fails.
 template <typename Call>
-void Must(Call&& call) {
+void ThrowIfFailed(Call&& call) {
   rondo_error* error = nullptr;
-  if (const rondo_code code = call(&error); code != RONDO_OK) throw Failure(code, error);
+  if (const rondo_code code = call(&error); code != RONDO_OK) throw Error(code, error);
 }
 
 template <typename T>
@@ -55,7 +55,7 @@ constexpr rondo_dtype ElementOf() {
   constexpr bool kInteger = std::is_integral_v<Plain> && !std::is_same_v<Plain, bool>;
   static_assert(
       kInteger || std::is_same_v<Plain, bool> || std::is_same_v<Plain, float> || std::is_same_v<Plain, double>,
-      "Rondo knows no such element; 16-bit floats go by the functions of rondo.h and get()");
+      "Rondo does not support this element type; for 16-bit floats use the functions of rondo.h and get()");
   if constexpr (std::is_same_v<Plain, bool>) return RONDO_BOOL;
   if constexpr (std::is_same_v<Plain, float>) return RONDO_FLOAT32;
   if constexpr (std::is_same_v<Plain, double>) return RONDO_FLOAT64;
@@ -65,7 +65,7 @@ constexpr rondo_dtype ElementOf() {
   static_assert(!kInteger || sizeof(Plain) != 2, "Rondo has no 16-bit integers");
 }
 
-// An operation's options. The defaults are changed by chained calls: Options().Timeout(5s).Algorithm("ring"). The text
+// The options of an operation. Chained calls change the defaults: Options().Timeout(5s).Algorithm("ring"). The text
 // `algorithm` must live as long as the Options are used.
 class Options {
  public:
@@ -86,16 +86,16 @@ class Options {
     options_.reproducible = yes ? RONDO_YES : RONDO_NO;
     return *this;
   }
-  Options& WidePartials(bool yes) {
-    options_.wide_partials = yes ? RONDO_YES : RONDO_NO;
+  Options& Fp32Accumulate(bool yes) {
+    options_.fp32_accumulate = yes ? RONDO_YES : RONDO_NO;
     return *this;
   }
   Options& CompareResults(bool yes) {
     options_.compare_results = yes ? RONDO_YES : RONDO_NO;
     return *this;
   }
-  // The buffers are in memory of a GPU, and the operation is put on `stream`, a cudaStream_t. `waits` says whether work
-  // put on the stream later waits for the operation.
+  // The buffers are in memory of a GPU, and the operation is put on `stream`, a cudaStream_t. If `waits` is true, work
+  // that is put on the stream later waits for the operation.
   Options& OnCuda(void* stream, bool waits = true) {
     options_.memory = RONDO_MEMORY_CUDA;
     options_.stream = stream;
@@ -115,7 +115,7 @@ class Work {
   explicit Work(rondo_work* work) : work_(work, rondo_work_free) {}
 
   void Wait() {
-    Must([&](rondo_error** error) { return rondo_work_wait(work_.get(), error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_work_wait(work_.get(), error); });
   }
   // Returns whether the operation is final. Throws if it has failed.
   bool WaitFor(std::chrono::milliseconds timeout) {
@@ -139,7 +139,7 @@ class Work {
     rondo_error* error = nullptr;
     const rondo_code code = call(&error);
     if (code == RONDO_NOT_READY) rondo_error_free(error);
-    if (code != RONDO_OK && code != RONDO_NOT_READY) throw Failure(code, error);
+    if (code != RONDO_OK && code != RONDO_NOT_READY) throw Error(code, error);
     return code == RONDO_OK;
   }
 
@@ -151,7 +151,7 @@ class Comm {
   explicit Comm(rondo_comm* comm) : comm_(comm, rondo_comm_free) {}
   static Comm Connect(const rondo_connect_options& options) {
     rondo_comm* comm = nullptr;
-    Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
     return Comm(comm);
   }
   static Comm Connect() {
@@ -166,10 +166,10 @@ class Comm {
   rondo_comm* get() const { return comm_.get(); }
 
   void Close() {
-    Must([&](rondo_error** error) { return rondo_comm_close(get(), error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_comm_close(get(), error); });
   }
   void Leave(std::chrono::milliseconds patience) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_comm_leave(get(), static_cast<std::uint64_t>(patience.count()), error);
     });
   }
@@ -178,18 +178,18 @@ class Comm {
   // Returns nullopt if the color is negative.
   std::optional<Comm> Split(int color, int key) {
     rondo_comm* part = nullptr;
-    Must([&](rondo_error** error) { return rondo_comm_split(get(), color, key, &part, error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_comm_split(get(), color, key, &part, error); });
     return part != nullptr ? std::optional<Comm>(Comm(part)) : std::nullopt;
   }
   Comm Rebuild(const rondo_rebuild_options& options) {
     rondo_comm* next = nullptr;
-    Must([&](rondo_error** error) { return rondo_comm_rebuild(get(), &options, &next, error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_comm_rebuild(get(), &options, &next, error); });
     return Comm(next);
   }
 
   template <typename T>
   void AllReduce(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_all_reduce(get(), input, output, count, ElementOf<T>(), op, options.get(), error);
     });
   }
@@ -202,7 +202,7 @@ class Comm {
 
   template <typename T>
   void Reduce(const T* input, T* output, std::uint64_t count, rondo_op op, int root, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_reduce(get(), input, output, count, ElementOf<T>(), op, root, options.get(), error);
     });
   }
@@ -215,7 +215,7 @@ class Comm {
 
   template <typename T>
   void Broadcast(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_broadcast(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
     });
   }
@@ -228,7 +228,7 @@ class Comm {
 
   template <typename T>
   void AllGather(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_all_gather(get(), input, output, count, ElementOf<T>(), options.get(), error);
     });
   }
@@ -241,7 +241,7 @@ class Comm {
 
   template <typename T>
   void AllGatherV(const T* input, T* output, const std::uint64_t* counts, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_all_gather_v(get(), input, output, counts, ElementOf<T>(), options.get(), error);
     });
   }
@@ -254,7 +254,7 @@ class Comm {
 
   template <typename T>
   void ReduceScatter(const T* input, T* output, std::uint64_t count, rondo_op op, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_reduce_scatter(get(), input, output, count, ElementOf<T>(), op, options.get(), error);
     });
   }
@@ -268,7 +268,7 @@ class Comm {
   template <typename T>
   void ReduceScatterV(const T* input, T* output, const std::uint64_t* counts, rondo_op op,
                       const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_reduce_scatter_v(get(), input, output, counts, ElementOf<T>(), op, options.get(), error);
     });
   }
@@ -282,7 +282,7 @@ class Comm {
 
   template <typename T>
   void Gather(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_gather(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
     });
   }
@@ -296,7 +296,7 @@ class Comm {
   template <typename T>
   void GatherV(const T* input, std::uint64_t count, T* output, const std::uint64_t* counts, int root,
                const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_gather_v(get(), input, count, output, counts, ElementOf<T>(), root, options.get(), error);
     });
   }
@@ -311,7 +311,7 @@ class Comm {
 
   template <typename T>
   void Scatter(const T* input, T* output, std::uint64_t count, int root, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_scatter(get(), input, output, count, ElementOf<T>(), root, options.get(), error);
     });
   }
@@ -325,7 +325,7 @@ class Comm {
   template <typename T>
   void ScatterV(const T* input, const std::uint64_t* counts, T* output, std::uint64_t count, int root,
                 const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_scatter_v(get(), input, counts, output, count, ElementOf<T>(), root, options.get(), error);
     });
   }
@@ -340,7 +340,7 @@ class Comm {
 
   template <typename T>
   void AllToAll(const T* input, T* output, std::uint64_t count, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_all_to_all(get(), input, output, count, ElementOf<T>(), options.get(), error);
     });
   }
@@ -354,7 +354,7 @@ class Comm {
   template <typename T>
   void AllToAllV(const T* input, const std::uint64_t* input_counts, T* output, const std::uint64_t* output_counts,
                  const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_all_to_all_v(get(), input, input_counts, output, output_counts, ElementOf<T>(), options.get(),
                                 error);
     });
@@ -369,7 +369,7 @@ class Comm {
   }
 
   void Barrier(const Options& options = {}) {
-    Must([&](rondo_error** error) { return rondo_barrier(get(), options.get(), error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_barrier(get(), options.get(), error); });
   }
   Work BarrierAsync(const Options& options = {}) {
     return Start(
@@ -378,7 +378,7 @@ class Comm {
 
   template <typename T>
   void Send(const T* buffer, std::uint64_t count, int to, int tag, const Options& options = {}) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_send(get(), buffer, count, ElementOf<T>(), to, tag, options.get(), error);
     });
   }
@@ -392,7 +392,7 @@ class Comm {
   template <typename T>
   rondo_message Recv(T* buffer, std::uint64_t count, int from_or_any, int tag_or_any, const Options& options = {}) {
     rondo_message came{};
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_recv(get(), buffer, count, ElementOf<T>(), from_or_any, tag_or_any, options.get(), &came, error);
     });
     return came;
@@ -410,7 +410,7 @@ class Comm {
   rondo_message SendRecv(const T* output, std::uint64_t output_count, int to, int tag, T* input,
                          std::uint64_t input_count, int from_or_any, int tag_or_any, const Options& options = {}) {
     rondo_message came{};
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_send_recv(get(), output, output_count, to, tag, input, input_count, from_or_any, tag_or_any,
                              ElementOf<T>(), options.get(), &came, error);
     });
@@ -421,7 +421,7 @@ class Comm {
   template <typename Call>
   static Work Start(Call&& call) {
     rondo_work* work = nullptr;
-    Must([&](rondo_error** error) { return call(&work, error); });
+    ThrowIfFailed([&](rondo_error** error) { return call(&work, error); });
     return Work(work);
   }
 
@@ -434,7 +434,7 @@ class Fusion {
  public:
   Fusion(Comm& comm, const rondo_fusion_options& options) : fusion_(nullptr, rondo_fusion_free) {
     rondo_fusion* fusion = nullptr;
-    Must([&](rondo_error** error) { return rondo_fusion_create(comm.get(), &options, &fusion, error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_fusion_create(comm.get(), &options, &fusion, error); });
     fusion_.reset(fusion);
   }
   // A fusion with default options and buckets of `bucket_bytes` bytes.
@@ -442,15 +442,15 @@ class Fusion {
 
   template <typename T>
   void Add(const T* input, T* output, std::uint64_t count, rondo_op op, double scale = 1) {
-    Must([&](rondo_error** error) {
+    ThrowIfFailed([&](rondo_error** error) {
       return rondo_fusion_add(get(), input, output, count, ElementOf<T>(), op, scale, error);
     });
   }
   void Flush() {
-    Must([&](rondo_error** error) { return rondo_fusion_flush(get(), error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_fusion_flush(get(), error); });
   }
   void Wait() {
-    Must([&](rondo_error** error) { return rondo_fusion_wait(get(), error); });
+    ThrowIfFailed([&](rondo_error** error) { return rondo_fusion_wait(get(), error); });
   }
   rondo_fusion* get() const { return fusion_.get(); }
 

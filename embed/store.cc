@@ -22,7 +22,8 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
   RONDO_ASSIGN(const InitMethod method, ParseInitMethod(known.url));
   const bool serve = known.serve != 0;
   if (serve && method.kind != InitMethod::Kind::kTcp)
-    return Fail(ErrorCode::kInvalidArgument, "options.serve: nobody serves {}", method.ToString());
+    return Fail(ErrorCode::kInvalidArgument,
+                "options.serve: expected a tcp:// URL, because no process serves the store of {}", method.ToString());
   OpenStoreOptions opening;
   opening.job = known.job == nullptr ? "default" : known.job;
   RONDO_ASSIGN(opening.identity, FindIdentity(TextOf(known.token), std::nullopt, ProcessEnvironment));
@@ -42,7 +43,7 @@ Result<std::unique_ptr<rondo_store>> Open(const rondo_store_options* options) {
 Status GiveBytes(std::string_view text, rondo_bytes* bytes) {
   if (bytes == nullptr) return {};
   *bytes = {};
-  // One more byte, so that a caller that treats the value as text finds a terminating zero.
+  // Allocates one more byte, so that a caller that treats the value as text finds a terminating zero.
   void* const data = std::malloc(text.size() + 1);
   if (data == nullptr) throw std::bad_alloc();
   std::memcpy(data, text.data(), text.size());
@@ -53,7 +54,7 @@ Status GiveBytes(std::string_view text, rondo_bytes* bytes) {
 
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 void rondo_bytes_free(rondo_bytes* bytes) {

@@ -12,7 +12,7 @@ Status GiveWork(const rondo_comm& comm, Work started, rondo_work** work) {
 
 }  // namespace rondo::embed
 
-using namespace rondo;         // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace rondo;         // NOLINT(google-build-using-namespace): the C functions below are in no namespace
 using namespace rondo::embed;  // NOLINT(google-build-using-namespace)
 
 rondo_code rondo_work_wait(rondo_work* work, rondo_error** error) {

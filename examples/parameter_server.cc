@@ -1,12 +1,12 @@
 // Asynchronous training with a parameter server. A worker sends a gradient whenever it has one. The server receives
 // gradients from any rank, applies each at once, and answers with its current parameters. No worker waits for the
-// slowest one (Dean et al., "Large scale distributed deep networks", NeurIPS 2012).
+// slowest worker (Dean et al., "Large scale distributed deep networks", NeurIPS 2012).
 //
 //   rondo run -N 4 -- bazel-bin/examples/parameter_server
 //
 // Rank 0 is the server. The task is a linear regression without noise, distributed over the workers. The program checks
-// two results: in whatever order gradients arrive, the parameters must converge to the true ones, and each worker must
-// get an answer to each gradient.
+// two results: the parameters must converge to the true parameters, whatever the order in which gradients arrive, and
+// each worker must get an answer to each gradient.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -24,7 +24,8 @@ constexpr int kBatch = 32;
 constexpr float kRate = 0.1f;
 constexpr float kTolerance = 1e-2f;
 constexpr rondo::DataType kType = rondo::DataType::kFloat32;
-// A gradient's tag is its number; a worker's last tag shows that the worker has finished.
+// The tag of a gradient is its number. So the tag of a worker's final gradient shows the server that the worker has
+// finished.
 constexpr rondo::Tag kParametersTag = kSteps;
 
 float TrueParameter(std::size_t i) { return static_cast<float>(i % 5) - 2.0f; }
@@ -44,7 +45,7 @@ int Serve(rondo::Communicator& communicator) {
     int& step = steps[static_cast<std::size_t>(came->source)];
     if (came->tag != step || came->count != kParameters)
       return Complain(0, "rank " + std::to_string(came->source) + " sent gradient " + std::to_string(came->tag) +
-                             ", due was " + std::to_string(step));
+                             ", expected gradient " + std::to_string(step));
     for (std::size_t i = 0; i < kParameters; ++i) parameters[i] -= kRate * gradient[i];
     const auto sent = communicator.Send(parameters.data(), kParameters, kType, came->source, kParametersTag);
     if (!sent) return Complain(0, sent.error().ToString());
@@ -63,7 +64,7 @@ int RunWorker(rondo::Communicator& communicator) {
   rondo::Random random(static_cast<std::uint64_t>(communicator.rank()));
   Values parameters(kParameters, 0.0f), gradient(kParameters), sample(kParameters);
   for (rondo::Tag step = 0; step < kSteps; ++step) {
-    // The gradient of the mean squared error over a batch that only this worker has.
+    // The gradient of the mean squared error over a batch of this worker's own.
     gradient.assign(kParameters, 0.0f);
     for (int b = 0; b < kBatch; ++b) {
       float error = 0;

@@ -4,8 +4,8 @@
 //
 //   rondo run -N 2 -- bazel-bin/examples/pipeline
 //
-// Every receive is posted before the work with which its message overlaps. All values are small integers, so the last
-// stage can compare the result with that of the same layers in one process, element by element.
+// Every receive is posted before the computation that its message overlaps. All values are small integers, so the final
+// stage can compare the result, element by element, with the result of the same layers in one process.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -27,7 +27,8 @@ Values Forward(int stage, const Values& in) {
   for (std::size_t i = 0; i < kWidth; ++i) out[(i + 1) % kWidth] = WeightOf(stage) * in[i];
   return out;
 }
-// Returns the gradient of the input, given that of the output, and adds to the gradient of the weight.
+// Computes the gradient of the input from the gradient of the output, and returns it. Adds this micro-batch's
+// contribution to the gradient of the weight.
 Values Backward(int stage, const Values& in, const Values& out_gradient, float& weight_gradient) {
   Values in_gradient(kWidth);
   for (std::size_t i = 0; i < kWidth; ++i) {
@@ -51,7 +52,7 @@ int Complain(int rank, const std::string& what) {
   return 1;
 }
 
-// The gradient of that stage's weight, as one process computes it.
+// The gradient of the weight of `stage`, computed by one process alone.
 float LoneWeightGradient(int stage, int stages) {
   float gradient = 0;
   for (int m = 0; m < kMicroBatches; ++m) {
@@ -73,7 +74,7 @@ int RunStage(rondo::Communicator& communicator) {
   std::vector<Values> in(kMicroBatches, Values(kWidth)), out(kMicroBatches), back(kMicroBatches, Values(kWidth));
   std::vector<rondo::Work> activations(kMicroBatches), gradients(kMicroBatches), sends;
 
-  // A message's tag is its micro-batch. Forward and backward messages come from different ranks.
+  // The tag of a message is the number of its micro-batch. Forward and backward messages come from different ranks.
   for (int m = 0; m < kMicroBatches; ++m) {
     const auto at = static_cast<std::size_t>(m);
     if (!first) activations[at] = communicator.RecvAsync(in[at].data(), kWidth, kType, stage - 1, m);
@@ -106,8 +107,8 @@ int RunStage(rondo::Communicator& communicator) {
 
   const float lone = LoneWeightGradient(stage, stages);
   if (weight_gradient != lone)
-    return Complain(
-        stage, "the gradient is " + std::to_string(weight_gradient) + ", one process finds " + std::to_string(lone));
+    return Complain(stage, "the gradient is " + std::to_string(weight_gradient) + ", but one process computes " +
+                               std::to_string(lone));
   std::printf("stage %d of %d: %d micro-batches, weight gradient %g, as in one process\n", stage, stages, kMicroBatches,
               weight_gradient);
   return 0;

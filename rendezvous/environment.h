@@ -1,4 +1,5 @@
-// The environment variables of the process, as a function that the caller gives. The library itself never reads them.
+// Access to environment variables through a function that the caller supplies. The library itself never reads
+// environment variables.
 #pragma once
 
 #include <fmt/core.h>
@@ -26,13 +27,13 @@ inline bool IsSet(const Environment& environment, const std::string& name) {
   return Lookup(environment, name).has_value();
 }
 
-// Parses a whole number from `low` to `high`. `what` says in the error where the text is from: "variable RANK", "rank
-// in 'tcp://...'".
+// Parses a whole number from `low` to `high`. The error uses `what` to name the source of the text: "variable RANK",
+// "rank in 'tcp://...'".
 inline Result<int> ParseNumber(std::string_view what, std::string_view text, int low, int high) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low || number > high) {
-    return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; a number from {} to {} is wanted", what, text, low, high);
+    return Fail(ErrorCode::kInvalidArgument, "{} is '{}'; expected a number from {} to {}", what, text, low, high);
   }
   return number;
 }

@@ -18,15 +18,17 @@
 #include "base/net/descriptors.h"
 #include "rendezvous/store_arguments.h"
 
-// The layout; integers are little-endian, and a text is a 32-bit length followed by its bytes:
+// The layout of the file. Integers are little-endian; the number of bits of each is in parentheses. A text is a 32-bit
+// length followed by its bytes.
 //
-//   header  magic (8), version (32), bytes of the header's rest (32), CRC-32C of that rest (32);
+//   header  magic (8 bytes), version (32), size of the rest of the header in bytes (32), CRC-32C of that rest (32);
 //           the rest: job (text), generation (64), creator (text)
-//   record  bytes of its body (32), CRC-32C of its body (32), body
-//   body    the change (8): 1 set: count (32), then key and value (texts) each; 2 delete: count (32), then keys (texts)
+//   record  size of its body in bytes (32), CRC-32C of its body (32), body
+//   body    the change (8), count of keys (32), then for each key:
+//           change 1 (set): key and value (texts); change 2 (delete): key (text)
 //
-// The locks are "open file description" locks (fcntl(2), F_OFD_SETLK) on two bytes far behind any data. They belong to
-// the descriptor, so they also work between several stores of one process. NFS supports them.
+// The locks on the file are "open file description" locks (fcntl(2), F_OFD_SETLK) on two bytes far beyond the end of
+// the data. They belong to the open file, so they also work between several stores of one process. NFS supports them.
 
 namespace rondo {
 namespace {
@@ -39,16 +41,16 @@ constexpr std::size_t kMaxTextBytes = 256;
 constexpr std::size_t kMaxRecordBytes = kMaxBatchBytes + kMaxBatch * 8 + 64;
 constexpr off_t kChangeLock = off_t{1} << 62;
 constexpr off_t kPresenceLock = kChangeLock + 1;
-// The limit of the log bounds the state that is replayed from it.
+// The state needs no limit of its own, because the limit of the log bounds the state that is replayed from it.
 constexpr std::size_t kNoLimit = ~std::size_t{0} / 2;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
-// A Wait reads the file after this time even if its length is unchanged. The length may be the same by chance, and over
-// NFS it may be out of date until the file is locked.
+// A Wait reads the file after this time even if the length of the file is unchanged. There are two reasons: a changed
+// file can have the same length by chance, and over NFS the length can be out of date until the file is locked.
 constexpr Duration kLookAnyway = std::chrono::milliseconds(200);
 
 enum Change : std::uint8_t { kSet = 1, kDelete = 2 };
 
-// True: this process holds the lock. False: another one does. errno keeps the reason of an error.
+// True: this process now holds the lock. False: another process holds it. After an error, errno still has the reason.
 Result<bool> TryLock(int fd, off_t byte, short kind, const std::string& path) {
   struct flock lock {};
   lock.l_type = kind;
@@ -59,7 +61,9 @@ Result<bool> TryLock(int fd, off_t byte, short kind, const std::string& path) {
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EACCES) return false;
-    return Fail(ErrorCode::kStoreIo, "file store {}: locking failed ({}); all ranks need a file system with locks",
+    return Fail(ErrorCode::kStoreIo,
+                "file store {}: locking the file failed ({}); put it on a file system that supports locks on the hosts "
+                "of all ranks",
                 path, SystemWords(errno));
   }
 }
@@ -78,7 +82,7 @@ std::string EncodeDelete(std::span<const std::string> keys) {
   return body.Take();
 }
 
-// False: the record has a correct checksum but another format.
+// Applies one record to the state. Returns false if the record has a correct checksum but an unknown format.
 bool Replay(std::string_view body, StoreState& state) {
   ByteReader in(body);
   const auto change = in.Number<std::uint8_t>();
@@ -122,7 +126,7 @@ std::optional<std::string> ReadAt(int fd, std::uint64_t offset, std::size_t byte
   return data;
 }
 
-// The content of a header: the store's creator, job and generation.
+// The content of the file's header: the store's creator, job and generation.
 struct Made {
   std::string job;
   std::uint64_t generation = 0;
@@ -135,23 +139,26 @@ struct Made {
 // ---- opening ----
 
 Result<std::unique_ptr<FileStore>> FileStore::Open(Options options) {
-  if (options.path.empty()) return Fail(ErrorCode::kInvalidArgument, "a file store needs a path");
+  if (options.path.empty())
+    return Fail(ErrorCode::kInvalidArgument, "the path of the file store is empty; expected the path of a file");
   if (options.job.size() > kMaxTextBytes || options.who.size() > kMaxTextBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "a file store's job id and maker have at most {} bytes", kMaxTextBytes);
+    return Fail(ErrorCode::kInvalidArgument,
+                "the job id and the name of this process in a file store may have at most {} bytes each",
+                kMaxTextBytes);
   }
   if (options.clock == nullptr) options.clock = std::make_shared<const SteadyClock>();
   if (!options.sleep) options.sleep = [](Duration pause) { std::this_thread::sleep_for(pause); };
   Fd fd(open(options.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   if (!fd) {
     return Fail(errno == EMFILE || errno == ENFILE ? ErrorCode::kResource : ErrorCode::kStoreIo,
-                "file store {}: opening failed: {}", options.path, SystemWords(errno));
+                "file store {}: opening the file failed: {}", options.path, SystemWords(errno));
   }
   const TimePoint deadline = options.deadline;
   std::unique_ptr<FileStore> store(new FileStore(std::move(options), std::move(fd)));
   struct stat file {};
-  if (fstat(store->fd_.get(), &file) != 0) return store->IoError("looking at it", errno);
+  if (fstat(store->fd_.get(), &file) != 0) return store->IoError("reading the files size", errno);
   if (!S_ISREG(file.st_mode)) {
-    return Fail(ErrorCode::kStoreIo, "file store {}: it is no regular file", store->options_.path);
+    return Fail(ErrorCode::kStoreIo, "file store {}: the path is not a regular file", store->options_.path);
   }
   for (Duration pause = kFirstPause;;) {
     bool may_leave = false;
@@ -177,15 +184,15 @@ std::string FileStore::Header() const {
 Status FileStore::Begin(bool& may_leave) {
   RONDO_TRY(CheckIdentity());
   struct stat file {};
-  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &file) != 0) return IoError("reading the files size", errno);
   const auto head = ReadAt(fd_.get(), 0, kHeaderHeadBytes + 3 * kMaxTextBytes);
-  if (!head) return IoError("reading it", errno);
+  if (!head) return IoError("reading the file", errno);
   const std::size_t seen = std::min(head->size(), kMagic.size());
   if (std::string_view(*head).substr(0, seen) != kMagic.substr(0, seen)) {
-    return Fail(ErrorCode::kStoreIo, "file store {}: the file holds something else; it is left as it is",
+    return Fail(ErrorCode::kStoreIo, "file store {}: the file is not a Rondo store; it was left unchanged",
                 options_.path);
   }
-  // If this lock is exclusive, no other process has the file open.
+  // True: this process got the lock exclusively, so no other process has the file open.
   RONDO_ASSIGN(const bool alone, TryLock(fd_.get(), kPresenceLock, F_WRLCK, options_.path));
 
   std::optional<Made> made;
@@ -206,40 +213,41 @@ Status FileStore::Begin(bool& may_leave) {
 
   if (alone && made && options_.refuse_leftover && made->job == options_.job &&
       made->generation == options_.generation) {
-    return Fail(ErrorCode::kStale,
-                "file store {}: it is left from an earlier meeting of job '{}' generation {} (made by {}, last changed "
-                "{}), whose processes are all gone; give each meeting its own generation, or remove the file",
-                options_.path, made->job, made->generation, made->who, LastChanged(file));
+    return Fail(
+        ErrorCode::kStale,
+        "file store {}: the file is left over from an earlier rendezvous of job '{}' generation {} (made by {}, last "
+        "changed {}), whose processes have all ended; give each rendezvous its own generation, or remove the file",
+        options_.path, made->job, made->generation, made->who, LastChanged(file));
   }
   if (alone) {
     if (made) {
       Log(options_.logger, LogLevel::kInfo,
-          "file store {}: left by job '{}' generation {} (made by {}, last changed {}), whose processes are all gone; "
-          "begun anew",
+          "file store {}: the file is left over from job '{}' generation {} (made by {}, last changed {}), whose "
+          "processes have all ended; emptying it for this rendezvous",
           options_.path, made->job, made->generation, made->who, LastChanged(file));
     }
-    if (ftruncate(fd_.get(), 0) != 0) return IoError("emptying it", errno);
+    if (ftruncate(fd_.get(), 0) != 0) return IoError("emptying the file", errno);
     const std::string header = Header();
     RONDO_TRY(WriteAt(0, header));
     end_ = header.size();
   } else if (!made && head->size() >= kMagic.size() + 4 && version != kVersion) {
     return Fail(ErrorCode::kVersionMismatch,
-                "file store {}: somebody uses it with format version {}, this process has {}", options_.path, version,
-                kVersion);
+                "file store {}: another process uses the file with format version {}, but this process has version {}",
+                options_.path, version, kVersion);
   } else if (!made) {
-    return Fail(ErrorCode::kStoreIo, "file store {}: its header is damaged", options_.path);
+    return Fail(ErrorCode::kStoreIo, "file store {}: the header of the file is damaged", options_.path);
   } else if (made->job != options_.job || made->generation != options_.generation) {
     may_leave = made->job == options_.job && made->generation < options_.generation;
-    return Fail(
-        ErrorCode::kStale,
-        "file store {}: job '{}' generation {} uses it (made by {}, last changed {}), this process belongs to job "
-        "'{}' generation {}; end that run or take another path",
-        options_.path, made->job, made->generation, made->who, LastChanged(file), options_.job, options_.generation);
+    return Fail(ErrorCode::kStale,
+                "file store {}: job '{}' generation {} uses the file (made by {}, last changed {}), but this process "
+                "belongs to job '{}' generation {}; end the other job, or give this job another path",
+                options_.path, made->job, made->generation, made->who, LastChanged(file), options_.job,
+                options_.generation);
   } else {
     end_ = made->header_bytes;
   }
   RONDO_ASSIGN(const bool present, TryLock(fd_.get(), kPresenceLock, F_RDLCK, options_.path));
-  if (!present) return Fail(ErrorCode::kStoreIo, "file store {}: somebody holds its lock for himself", options_.path);
+  if (!present) return Fail(ErrorCode::kStoreIo, "file store {}: another process holds its lock", options_.path);
   return {};
 }
 
@@ -273,7 +281,7 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
   RONDO_TRY(CheckWait(keys, options.cancel_key));
   std::vector<std::string> asked(keys.begin(), keys.end());
   if (!options.cancel_key.empty()) asked.push_back(options.cancel_key);
-  std::uint64_t seen = 0;  // the length of the log at the last look
+  std::uint64_t seen = 0;  // the length of the log when it was last read
   bool looked = false;
   TimePoint look_anyway{};
   for (Duration pause = kFirstPause;;) {
@@ -283,7 +291,8 @@ Result<std::vector<std::string>> FileStore::Wait(std::span<const std::string> ke
       if (changed) pause = kFirstPause;
       look_anyway = Later(now, kLookAnyway);
       auto values = Read(asked, options.deadline);
-      // Another process was writing at the deadline. The keys that were missing at the last look say more than that.
+      // At the deadline another process held the lock. An error that lists the keys missing at the last read is more
+      // helpful than an error about the lock.
       if (!values && looked && values.error().code() == ErrorCode::kStoreTimeout)
         return tl::unexpected(InStore(Describe(), Missing(keys)));
       if (!values) return tl::unexpected(std::move(values).error());
@@ -357,7 +366,7 @@ auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> d
         std::optional<decltype(work())> result;
         try {
           result = work();
-        } catch (const std::bad_alloc&) {  // the lock must be released before the exception leaves
+        } catch (const std::bad_alloc&) {  // the lock must be released before the exception leaves this function
           (void)TryLock(fd_.get(), kChangeLock, F_UNLCK, options_.path);
           throw;
         }
@@ -366,7 +375,8 @@ auto FileStore::Locked(Access access, TimePoint deadline, const Work& work) -> d
       }
     }
     if (options_.clock->Now() >= deadline) {
-      return Fail(ErrorCode::kStoreTimeout, "file store {}: another process held its lock all the time", options_.path);
+      return Fail(ErrorCode::kStoreTimeout,
+                  "file store {}: the deadline passed while another process had locked the file", options_.path);
     }
     Pause(pause, deadline);
   }
@@ -385,7 +395,7 @@ Result<bool> FileStore::Changed(std::uint64_t& seen) {
   const std::lock_guard guard(mutex_);
   RONDO_TRY(CheckIdentity());
   struct stat file {};
-  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &file) != 0) return IoError("reading the files size", errno);
   const auto size = static_cast<std::uint64_t>(file.st_size);
   if (size < end_) return Cut(size);
   return std::exchange(seen, size) != size;
@@ -394,7 +404,7 @@ Result<bool> FileStore::Changed(std::uint64_t& seen) {
 Status FileStore::CheckIdentity() const {
   struct stat ours {};
   struct stat named {};
-  if (fstat(fd_.get(), &ours) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &ours) != 0) return IoError("reading the files size", errno);
   if (stat(options_.path.c_str(), &named) != 0) {
     return Fail(ErrorCode::kStoreIo, "file store {}: the file was removed while in use: {}", options_.path,
                 std::strerror(errno));
@@ -407,34 +417,37 @@ Status FileStore::CheckIdentity() const {
 
 Status FileStore::CatchUp(Access access) {
   struct stat file {};
-  if (fstat(fd_.get(), &file) != 0) return IoError("looking at it", errno);
+  if (fstat(fd_.get(), &file) != 0) return IoError("reading the files size", errno);
   const auto size = static_cast<std::uint64_t>(file.st_size);
   if (size < end_) return Cut(size);
   while (end_ < size) {
     const std::uint64_t left = size - end_;
     const auto head = ReadAt(fd_.get(), end_, kRecordHeadBytes);
-    if (!head) return IoError("reading it", errno);
+    if (!head) return IoError("reading the file", errno);
     ByteReader in(*head);
     const std::uint64_t body_bytes = in.Number<std::uint32_t>();
     const auto crc = in.Number<std::uint32_t>();
-    bool torn = !in.ok() || body_bytes > left - kRecordHeadBytes;  // its writer died, or the disk was full
+    // Whether the record is incomplete, because its writer died or the disk was full.
+    bool torn = !in.ok() || body_bytes > left - kRecordHeadBytes;
     if (!torn) {
       if (body_bytes > kMaxRecordBytes) return Damaged();
       const auto body = ReadAt(fd_.get(), end_ + kRecordHeadBytes, body_bytes);
-      if (!body) return IoError("reading it", errno);
+      if (!body) return IoError("reading the file", errno);
       if (body->size() == body_bytes && Crc32c(*body) == crc) {
         if (!Replay(*body, state_)) return Damaged();
         end_ += kRecordHeadBytes + body_bytes;
         continue;
       }
-      torn = kRecordHeadBytes + body_bytes == left;  // the file's length grew before the data arrived
+      // If this is the last record of the file, the file has grown, but not all data of the record was written.
+      torn = kRecordHeadBytes + body_bytes == left;
       if (!torn) return Damaged();
     }
     if (access == Access::kWrite) {
       Log(options_.logger, LogLevel::kWarning,
-          "file store {}: cut off {} bytes of a change that a dead process left unfinished", options_.path, left);
+          "file store {}: removed {} bytes at the end of the file: a process died before it had finished this change",
+          options_.path, left);
       if (ftruncate(fd_.get(), static_cast<off_t>(end_)) != 0)
-        return IoError("cutting off an unfinished change", errno);
+        return IoError("removing an unfinished change from its end", errno);
     }
     return {};
   }
@@ -443,8 +456,9 @@ Status FileStore::CatchUp(Access access) {
 
 Status FileStore::Append(const std::string& body) {
   if (end_ + kRecordHeadBytes + body.size() > options_.max_bytes) {
-    return Fail(ErrorCode::kResource, "file store {}: its log has {} of at most {} bytes and no room for {} more",
-                options_.path, end_, options_.max_bytes, body.size());
+    return Fail(ErrorCode::kResource,
+                "file store {}: the file has {} of at most {} bytes, so there is no room for {} more", options_.path,
+                end_, options_.max_bytes, body.size());
   }
   ByteWriter record;
   record.Number(static_cast<std::uint32_t>(body.size())).Number(Crc32c(body)).Raw(body);
@@ -463,7 +477,7 @@ Status FileStore::WriteAt(std::uint64_t offset, const std::string& bytes) {
       const int number = put < 0 ? errno : ENOSPC;
       // An incomplete record must not stay. If this call fails too, the next writer cuts the record off.
       [[maybe_unused]] const int cut = ftruncate(fd_.get(), static_cast<off_t>(offset));
-      return IoError("writing to it", number);
+      return IoError("writing to the file", number);
     }
     done += static_cast<std::size_t>(put);
   }
@@ -485,7 +499,8 @@ tl::unexpected<Error> FileStore::IoError(const char* doing, int number) const {
 }
 
 tl::unexpected<Error> FileStore::Cut(std::uint64_t size) const {
-  return Fail(ErrorCode::kStoreIo, "file store {}: the file was cut to {} bytes while in use; {} had been read",
+  return Fail(ErrorCode::kStoreIo,
+              "file store {}: the file was truncated to {} bytes while in use; this process had already read {} bytes",
               options_.path, size, end_);
 }
 

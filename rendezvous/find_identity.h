@@ -1,5 +1,5 @@
-// Finds the token and the TLS credentials of a process: from its program, otherwise from its environment (job_token.h,
-// tls_settings.h).
+// Finds the token and the TLS credentials of a process. The program may give them; otherwise they come from the
+// environment (job_token.h, tls_settings.h).
 #pragma once
 
 #include <optional>

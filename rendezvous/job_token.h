@@ -1,4 +1,4 @@
-// Finds the job's token of a process: the caller's, otherwise the variable RONDO_TOKEN.
+// Finds the job's token: the text that the caller gives, otherwise the variable RONDO_TOKEN.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace rondo {
 inline constexpr const char* kTokenVariable = "RONDO_TOKEN";
 
 // Gives `given` if it is not empty, otherwise the variable's value, otherwise "": no token. An empty variable is an
-// error and does not mean "no token", because a user who sets it wants protection. kInvalidArgument says which source
-// has a malformed token and why, but never shows the token. `environment` may be empty.
+// error and does not mean "no token", because a user who sets the variable wants protection. kInvalidArgument says
+// which source has a malformed token and why, but never shows the token. `environment` may be empty.
 Result<std::string> TokenText(const std::string& given, const Environment& environment);
 
 // Makes the token from the text that TokenText gave; null for "".

@@ -11,17 +11,18 @@
 
 // The keys of one rendezvous, all under "rondo/JOB/GENERATION/":
 //
-//   founding     written by the first process: world size, how ranks are given, config. All others compare.
+//   founding     written by the first process: world size, how ranks are given, config. All other processes
+//                compare these values with their own.
 //   arrivals     counts the processes, if ranks follow the order of arrival
 //   member/R     the claim on rank R; a second process with that rank finds it taken
-//   outcome      written once and never changed. It is the table of all members, from rank 0 when all claims
-//                exist, or the failure, from the first process that finds a reason. All processes wait for
-//                this key, so the rendezvous has one result, the same for all.
-//   table/I      further parts of a table that exceeds one value
+//   outcome      written once and never changed. When all claims exist, rank 0 writes the table of all members.
+//                A process that finds a failure first writes the failure instead. All processes wait for this
+//                key, so all processes get the same result.
+//   table/I      further parts of the table of members, if it does not fit into one value
 //
-// A failed rendezvous stays failed: the next attempt must use a new generation. A claim belongs to a process instance.
-// So a process that died during the rendezvous and was started again is a duplicate, because others may hold its old
-// address.
+// After a failure, the next attempt must use a new generation. A claim belongs to one instance of a process. So a
+// process that died during the rendezvous and was started again counts as a duplicate, because other processes may
+// already have its old address.
 //
 // A process with a given rank makes three round trips (founding, claim, outcome), for any world size. Rank 0 makes two
 // more.
@@ -47,7 +48,8 @@ constexpr std::size_t kListedRanks = 32;
 enum class OutcomeKind : std::uint8_t { kTable = 1, kFailure = 2 };
 
 std::string ClaimKey(Rank rank) { return fmt::format("member/{}", rank); }
-// The maximum number of parts of a table. It bounds what this process fetches because of a value in the store.
+// The maximum number of parts of a table of members. The number of parts is read from the store, so this limit protects
+// against a wrong value there.
 std::uint64_t MostParts(int world_size) {
   return DivCeil(static_cast<std::uint64_t>(world_size) * kMaxMemberBytes, kPartBytes);
 }
@@ -79,11 +81,13 @@ Member ReadMember(ByteReader& in) {
 }
 
 Error Unreadable(const Store& store, std::string_view what) {
-  return {ErrorCode::kProtocol,
-          fmt::format("the {} of the meeting in store {} is not one of this version", what, store.Describe())};
+  return {ErrorCode::kProtocol, fmt::format("the {} of the rendezvous in store {} cannot be read; a process with "
+                                            "another version of Rondo may have written it",
+                                            what, store.Describe())};
 }
 
-// What all processes must agree on, and the process that wrote it. The founder has its rank only if ranks are given.
+// The record `founding`: the values on which all processes must agree, and the process that wrote them (the founder).
+// The founder's rank is known only if ranks are given.
 struct Founding {
   int world_size = 0;
   bool ranks_given = false;
@@ -208,29 +212,29 @@ Status CheckOptions(const JoinOptions& options) {
 
 // ---- the rendezvous ----
 
-class Meeting {
+class RendezvousAttempt {
  public:
-  Meeting(Store& store, const Clock& clock, const JoinOptions& options)
+  RendezvousAttempt(Store& store, const Clock& clock, const JoinOptions& options)
       : store_(store, fmt::format("rondo/{}/{}/", options.job, options.generation)),
         options_(options),
         self_(options.self) {
-    // Waits end before the deadline. The time that remains is for finding the missing ranks and publishing the failure.
-    // It is enough for two round trips on a machine whose cores are all busy.
+    // Waits end before the deadline. The remaining time is used to find the missing ranks and to publish the failure.
+    // It is long enough for two round trips to the store on a machine whose cores are all busy.
     const TimePoint now = clock.Now();
     const Duration budget = std::max(options.deadline - now, Duration::zero());
     wait_until_ = options.deadline - std::min<Duration>(budget / 4, std::chrono::milliseconds(500));
     seconds_ = std::chrono::duration<double>(budget).count();
   }
 
-  Error End(const Error& why) {
+  Error Abort(const Error& why) {
     ErrorDetails details = why.details();
     details.message = fmt::format("{} cannot take part: {}", Self(), why.message());
     details.culprit = self_.rank = options_.rank.value_or(kNoRank);
     details.host = self_.host;
     const Error error(std::move(details));
-    // The result is ignored: this process can do nothing more if the store does not take it.
+    // The result is ignored, because if the store does not accept the failure, this process can do nothing more.
     (void)store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
-    if (options_.rank)  // so that other processes that cannot take part do not wait for this one
+    if (options_.rank)  // claims the rank, so that other processes that cannot take part do not wait for it
       (void)store_.CompareSet(ClaimKey(self_.rank), std::nullopt, EncodeClaim(self_), options_.deadline);
     std::vector<std::string> others;
     for (Rank rank = 0; rank < options_.world_size; ++rank)
@@ -260,28 +264,28 @@ class Meeting {
                  store_.CompareSet(kFounding, std::nullopt, Encode(ours), options_.deadline));
     if (result.swapped) return ours;
     const auto theirs = DecodeFounding(result.current);
-    if (!theirs) return tl::unexpected(Unreadable(store_, "founding"));
+    if (!theirs) return tl::unexpected(Unreadable(store_, "founding record"));
     return *theirs;
   }
 
   Status Agree(const Founding& founding) {
     const Member& first = founding.founder;
     if (founding.world_size != options_.world_size) {
-      return FailMeeting(first, ErrorCode::kWorldSizeMismatch,
-                         fmt::format("{} has world size {}, but {}, who came first, has {}", Self(),
-                                     options_.world_size, RankAndWho(first.rank, first), founding.world_size));
+      return FailRendezvous(first, ErrorCode::kWorldSizeMismatch,
+                            fmt::format("{} has world size {}, but {}, which came first, has {}", Self(),
+                                        options_.world_size, RankAndWho(first.rank, first), founding.world_size));
     }
     if (founding.ranks_given != options_.rank.has_value()) {
-      const auto how = [](bool given) { return given ? "was given its rank" : "wants one by order of arrival"; };
-      return FailMeeting(
+      const auto how = [](bool given) { return given ? "was given its rank" : "gets its rank by order of arrival"; };
+      return FailRendezvous(
           first, ErrorCode::kVersionMismatch,
-          fmt::format("{} {}, but {}, who came first, {}; all must do alike", Self(), how(options_.rank.has_value()),
-                      RankAndWho(first.rank, first), how(founding.ranks_given)));
+          fmt::format("{} {}, but {}, which came first, {}; all ranks must do the same", Self(),
+                      how(options_.rank.has_value()), RankAndWho(first.rank, first), how(founding.ranks_given)));
     }
     if (const std::string differences = ConfigDifferences(self_.config, founding.config); !differences.empty()) {
-      return FailMeeting(first, ErrorCode::kVersionMismatch,
-                         fmt::format("configurations differ between {} (here) and {} (there): {}", Self(),
-                                     RankAndWho(first.rank, first), differences));
+      return FailRendezvous(first, ErrorCode::kVersionMismatch,
+                            fmt::format("configurations differ between {} (here) and {} (there): {}", Self(),
+                                        RankAndWho(first.rank, first), differences));
     }
     return {};
   }
@@ -294,9 +298,9 @@ class Meeting {
     RONDO_ASSIGN(const std::int64_t arrivals, store_.Add(kArrivals, 1, options_.deadline));
     if (arrivals < 1) return tl::unexpected(Unreadable(store_, "count of arrivals"));
     if (arrivals > options_.world_size) {
-      return FailMeeting(
-          {}, ErrorCode::kWorldSizeMismatch,
-          fmt::format("{} is process {} to come to a world of {}", Self(), arrivals, options_.world_size));
+      return FailRendezvous({}, ErrorCode::kWorldSizeMismatch,
+                            fmt::format("{} arrived as number {}, but the world has only {} ranks", Self(), arrivals,
+                                        options_.world_size));
     }
     self_.rank = static_cast<Rank>(arrivals - 1);
     return {};
@@ -308,15 +312,15 @@ class Meeting {
     if (result.swapped) return {};
     const auto holder = DecodeMember(result.current);
     if (!holder) return tl::unexpected(Unreadable(store_, ClaimKey(self_.rank)));
-    // This instance's claim, from an earlier call that was interrupted.
+    // The claim is this process's own, from an earlier call that was interrupted.
     if (holder->instance == self_.instance) return {};
-    return FailMeeting(
+    return FailRendezvous(
         *holder, ErrorCode::kDuplicateRank,
         fmt::format("two processes claim rank {}: {} came first, then {}", self_.rank, Who(*holder), Who(self_)));
   }
 
-  // On rank 0: waits for all claims, then publishes the table. If the rendezvous fails meanwhile, AwaitOutcome gives
-  // the error.
+  // On rank 0: waits for all claims, then publishes the table of members. If the rendezvous fails during the wait,
+  // AwaitOutcome gives the error.
   Status Gather() {
     std::vector<Member> members;
     members.reserve(static_cast<std::size_t>(options_.world_size));
@@ -344,7 +348,7 @@ class Meeting {
     for (const Member& member : members) WriteMember(table, member);
     const std::string_view bytes = table.bytes();
     const auto parts = static_cast<std::uint32_t>(DivCeil(bytes.size(), kPartBytes));
-    // The later parts come first: a process that sees the outcome then finds all parts.
+    // The later parts are written first, so that a process that sees the outcome finds all parts.
     for (std::uint32_t part = 1; part < parts; ++part) {
       RONDO_TRY(store_.Set(PartKey(part), bytes.substr(part * kPartBytes, kPartBytes), options_.deadline));
     }
@@ -359,7 +363,8 @@ class Meeting {
     if (!outcome && outcome.error().code() == ErrorCode::kStoreTimeout) {
       const Status timed_out = TimedOut(outcome.error());
       if (!timed_out) return tl::unexpected(timed_out.error());
-      outcome = store_.WaitFor(kOutcome, options_.deadline);  // the outcome was written just now
+      // A short wait, because another process has just written the outcome.
+      outcome = store_.WaitFor(kOutcome, options_.deadline);
     }
     if (!outcome) return tl::unexpected(outcome.error());
     ByteReader in(*outcome);
@@ -382,10 +387,10 @@ class Meeting {
     for (Rank rank = 0; rank < options_.world_size; ++rank) {
       Member member = ReadMember(in);
       member.rank = rank;
-      member.config = self_.config;  // the same on all members
+      member.config = self_.config;  // config is the same on all members
       membership.members.push_back(std::move(member));
     }
-    if (!in.AtEnd()) return tl::unexpected(Unreadable(store_, "table"));
+    if (!in.AtEnd()) return tl::unexpected(Unreadable(store_, "list of members"));
     const Member& holder = membership.members[static_cast<std::size_t>(self_.rank)];
     if (holder.instance != self_.instance) return tl::unexpected(Over(holder));
     return membership;
@@ -394,7 +399,7 @@ class Meeting {
   // ---- failing ----
 
   // Publishes `error` as the outcome, unless there is one already. Gives the error that this process must return.
-  tl::unexpected<Error> FailMeeting(const Member& other, ErrorCode code, std::string message) {
+  tl::unexpected<Error> FailRendezvous(const Member& other, ErrorCode code, std::string message) {
     ErrorDetails details;
     details.code = code;
     details.message = std::move(message);
@@ -405,7 +410,7 @@ class Meeting {
     if (!result || result->swapped) return tl::unexpected(std::move(error));
     if (IsTable(result->current)) return tl::unexpected(Over(other));
     return tl::unexpected(error.With([&](ErrorDetails& changed) {
-      changed.first_cause = fmt::format("the meeting of job '{}' generation {} had failed before: {}", options_.job,
+      changed.first_cause = fmt::format("the rendezvous of job '{}' generation {} had already failed: {}", options_.job,
                                         options_.generation, FailureIn(result->current).message());
     }));
   }
@@ -414,13 +419,15 @@ class Meeting {
   Error Over(const Member& other) {
     return {
         ErrorCode::kStale,
-        fmt::format("store {} holds a complete meeting of job '{}' generation {} without {} (there: {}): it is left "
-                    "from an earlier run, or this process is one too many; give each run its own job id or generation",
-                    store_.Describe(), options_.job, options_.generation, Self(), Who(other))};
+        fmt::format(
+            "store {} holds a complete rendezvous of job '{}' generation {}, which does not include {}{}: it is left "
+            "over from an earlier run, or the job has one process too many; give each run its own job id or generation",
+            store_.Describe(), options_.job, options_.generation, Self(),
+            other.host.empty() ? "" : fmt::format(" (it includes {})", Who(other)))};
   }
 
-  // Called when the wait has timed out: finds the missing ranks and publishes the failure. Success means that the
-  // outcome was written meanwhile.
+  // Called when the wait has timed out: finds the missing ranks and publishes the failure. Success means that another
+  // process has written the outcome before.
   Status TimedOut(const Error& store_error) {
     std::vector<std::string> keys;
     for (Rank rank = 0; rank < options_.world_size; ++rank) keys.push_back(ClaimKey(rank));
@@ -439,16 +446,16 @@ class Meeting {
       }
     }
     if (listed > kListedRanks) present += fmt::format(" and {} more", listed - kListedRanks);
-    const std::string missing = absent.empty() ? "nobody is absent, but the table of members did not come from rank 0"
+    const std::string missing = absent.empty() ? "no rank is absent, but rank 0 did not publish the list of members"
                                                : fmt::format("absent: {}", Ranges(absent));
     ErrorDetails details;
     details.code = ErrorCode::kRendezvousTimeout;
     details.culprit = absent.empty() ? 0 : absent.front();
     details.message = fmt::format(
-        "{} of {} ranks came to the meeting of job '{}' generation {} in store {} within {:.1f} s; "
+        "{} of {} ranks came to the rendezvous of job '{}' generation {} in store {} within {:.1f} s; "
         "{}; present: {}",
         options_.world_size - static_cast<int>(absent.size()), options_.world_size, options_.job, options_.generation,
-        store_.Describe(), seconds_, missing, present.empty() ? "nobody" : present);
+        store_.Describe(), seconds_, missing, present.empty() ? "none" : present);
     if (listed <= 1 && !options_.if_alone.empty()) details.message += ". " + options_.if_alone;
     const Error error = Error(std::move(details));
     const auto result = store_.CompareSet(kOutcome, std::nullopt, EncodeFailure(error), options_.deadline);
@@ -485,15 +492,16 @@ class Meeting {
 
 }  // namespace
 
-Error EndMeeting(Store& store, const Clock& clock, const JoinOptions& options, const Error& why) {
-  return Meeting(store, clock, options).End(why);
+Error AbortRendezvous(Store& store, const Clock& clock, const JoinOptions& options, const Error& why) {
+  return RendezvousAttempt(store, clock, options).Abort(why);
 }
 
 Result<Membership> Join(Store& store, const Clock& clock, const JoinOptions& options) {
   RONDO_TRY(CheckOptions(options));
-  auto membership = Meeting(store, clock, options).Join();
+  auto membership = RendezvousAttempt(store, clock, options).Join();
   if (membership) {
-    Log(options.logger, LogLevel::kInfo, "rank {} of {} in job '{}' generation {}, met in store {}", membership->rank,
+    Log(options.logger, LogLevel::kInfo,
+        "this process is rank {} of {} in job '{}' generation {}, after a rendezvous in store {}", membership->rank,
         options.world_size, options.job, options.generation, store.Describe());
   }
   return membership;

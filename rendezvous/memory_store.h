@@ -1,4 +1,5 @@
-// A store in the memory of one process, whose ranks are threads. For tests, and for jobs that need no network.
+// A store in the memory of one process. The ranks are threads of this process. It is for tests, and for jobs that need
+// no network.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +11,7 @@
 
 namespace rondo {
 
-// A Wait blocks in the kernel until its deadline on SteadyClock. The other calls never block and ignore their
+// A Wait blocks in the kernel, at most until its deadline on SteadyClock. The other calls never block and ignore their
 // deadlines. Thread rule: any thread. The store must outlive every call.
 class MemoryStore final : public Store {
  public:
@@ -32,7 +33,7 @@ class MemoryStore final : public Store {
     std::optional<Result<std::vector<StoreState::Value>>> outcome;
   };
 
-  // Gives the results of finished Waits to their threads. REQUIRES: mutex_ is held.
+  // Gives the results of finished Waits to the threads that wait. REQUIRES: mutex_ is held.
   void WakeFinished();
 
   std::mutex mutex_;

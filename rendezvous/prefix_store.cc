@@ -4,8 +4,8 @@
 
 namespace rondo {
 
-// The caller's keys are checked here, because an empty key would pass once it has the prefix. The inner store checks
-// the full keys.
+// The caller's keys are checked here, because an empty key would pass the check after the prefix is added. The inner
+// store checks the full keys.
 
 std::vector<std::string> PrefixStore::Full(std::span<const std::string> keys) const {
   std::vector<std::string> full;

@@ -11,14 +11,14 @@
 namespace rondo {
 namespace {
 
-// A rendezvous of processes that were all present a moment ago takes milliseconds. A process that is missing after this
-// time counts as dead.
-constexpr Duration kMeetingPatience = std::chrono::seconds(5);
+// All processes of the roster took part in the agreement just before, so their rendezvous takes milliseconds. A process
+// that is missing after this time counts as dead.
+constexpr Duration kRegroupRendezvousTimeout = std::chrono::seconds(5);
 
 Error Failed(const RosterPlace& standing, const RegroupOptions& options, const Error& cause) {
   return cause.With([&](ErrorDetails& details) {
     details.code = ErrorCode::kRebuildFailed;
-    details.message = fmt::format("the ranks left of generation {} of job '{}' could not come together",
+    details.message = fmt::format("the remaining ranks of generation {} of job '{}' could not form a new generation",
                                   standing.roster.last_run, options.job);
     if (cause.code() == ErrorCode::kStoreLost && !options.if_store_is_lost.empty())
       details.message += "; " + options.if_store_is_lost;
@@ -30,7 +30,7 @@ Error Failed(const RosterPlace& standing, const RegroupOptions& options, const E
 }
 
 // Whether the error means that this attempt failed but another one may succeed.
-bool MeetingFailed(ErrorCode code) { return code == ErrorCode::kRendezvousTimeout; }
+bool IsRetryable(ErrorCode code) { return code == ErrorCode::kRendezvousTimeout; }
 
 Rank RankIn(const Roster& roster, const std::string& instance) {
   const auto own = std::find_if(roster.members.begin(), roster.members.end(),
@@ -41,14 +41,14 @@ Rank RankIn(const Roster& roster, const std::string& instance) {
 class Regrouping {
  public:
   Regrouping(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing)
-      // meetings_ has a prefix of its own: the job may have other rendezvous with the same generations.
+      // rendezvous_store_ has a prefix of its own, because the job may have other rendezvous with the same generations.
       : store_(store),
-        meetings_(store, fmt::format("rebuild/{}/", options.first_generation)),
+        rendezvous_store_(store, fmt::format("rebuild/{}/", options.first_generation)),
         clock_(clock),
         options_(options),
         standing_(standing) {}
 
-  // Agrees on a roster and performs its rendezvous until one succeeds.
+  // Agrees on a roster and performs its rendezvous. Repeats both until a rendezvous succeeds.
   Result<Membership> Try() {
     for (;;) {
       auto roster = AgreeOnRoster(store_, clock_,
@@ -66,24 +66,24 @@ class Regrouping {
       const std::string instance = standing_.roster.members[static_cast<std::size_t>(standing_.rank)].instance;
       standing_.rank = RankIn(*roster, instance);
       standing_.roster = *std::move(roster);
-      auto membership = Meet();
+      auto membership = PerformRendezvous();
       if (membership) return membership;
-      if (!MeetingFailed(membership.error().code()) || clock_.Now() >= options_.deadline)
+      if (!IsRetryable(membership.error().code()) || clock_.Now() >= options_.deadline)
         return tl::unexpected(Final(membership.error()));
-      Log(options_.logger, LogLevel::kWarning, "generation {} of job '{}' did not come to be: {}",
+      Log(options_.logger, LogLevel::kWarning, "generation {} of job '{}' was not formed: {}",
           standing_.roster.generation, options_.job, membership.error().message());
     }
   }
 
-  Result<Membership> Meet() {
+  Result<Membership> PerformRendezvous() {
     RONDO_ASSIGN(Member self, options_.make_self(standing_.roster.generation));
-    return Join(meetings_, clock_,
+    return Join(rendezvous_store_, clock_,
                 {.rank = standing_.rank,
                  .world_size = static_cast<int>(standing_.roster.members.size()),
                  .job = options_.job,
                  .generation = standing_.roster.generation,
                  .self = std::move(self),
-                 .deadline = std::min(Later(clock_.Now(), kMeetingPatience), options_.deadline),
+                 .deadline = std::min(Later(clock_.Now(), kRegroupRendezvousTimeout), options_.deadline),
                  .logger = options_.logger});
   }
 
@@ -98,7 +98,7 @@ class Regrouping {
   }
 
   Store& store_;
-  PrefixStore meetings_;
+  PrefixStore rendezvous_store_;
   const Clock& clock_;
   const RegroupOptions& options_;
   RosterPlace& standing_;
@@ -109,7 +109,7 @@ class Regrouping {
 RosterPlace Running(Roster roster, Rank rank) {
   for (std::size_t at = 0; at < roster.members.size(); ++at) {
     roster.members[at].old_rank = static_cast<Rank>(at);
-    roster.members[at].newcomer = 0;
+    roster.members[at].joiner = 0;
   }
   roster.last_run = roster.generation;
   roster.departed.clear();
@@ -131,8 +131,8 @@ Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOption
   return Regrouping(store, clock, options, standing).Try();
 }
 
-Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
-                                     const RosterEntry& self, RosterPlace& standing) {
+Result<Membership> RegroupAsJoiner(Store& store, const Clock& clock, const RegroupOptions& options,
+                                   const RosterEntry& self, RosterPlace& standing) {
   RONDO_ASSIGN(standing.roster, AwaitAdmission(store, clock,
                                                {.job = options.job,
                                                 .first_generation = options.first_generation,
@@ -142,13 +142,14 @@ Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const Reg
   standing.rank = RankIn(standing.roster, self.instance);
   if (standing.rank == kNoRank)
     return Fail(ErrorCode::kProtocol,
-                "store {} says that generation {} of job '{}' admitted this process, whose roster lacks it",
+                "according to store {}, generation {} of job '{}' admitted this process, but the roster of that "
+                "generation does not contain it",
                 store.Describe(), standing.roster.generation, options.job);
   RegroupOptions joined = options;
   joined.rules = standing.roster.rules;
   Regrouping regrouping(store, clock, joined, standing);
-  auto membership = regrouping.Meet();
-  if (membership || !MeetingFailed(membership.error().code())) return membership;
+  auto membership = regrouping.PerformRendezvous();
+  if (membership || !IsRetryable(membership.error().code())) return membership;
   return regrouping.Try();
 }
 

@@ -1,10 +1,11 @@
 // Takes ranks from one generation of a job to the next. The remaining ranks agree on a roster (roster_agreement.h),
-// then perform a rendezvous with it (membership.h).
+// then perform a rendezvous as the members of that roster (membership.h).
 //
-// The rendezvous fails if a member of the roster dies before it ends. Then that roster's generation counts as lost, and
-// its remaining members agree on the next one. This repeats until a rendezvous succeeds or the deadline passes. Each
-// attempt has a generation of its own and a bounded time, so there is no livelock. All members get the same result of a
-// rendezvous. So no process is in a generation that the others gave up, unless it lost the store.
+// If a member of the roster dies during the rendezvous, the rendezvous fails. In that case no process continues in this
+// generation, and the remaining members of the roster agree on the next roster. This repeats until a rendezvous
+// succeeds or the deadline passes. Each attempt has a generation of its own and a bounded time, so there is no
+// livelock. All members get the same result of a rendezvous. So a process never continues in a generation that the
+// other processes abandoned, unless it lost the store.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,16 @@
 
 namespace rondo {
 
-// The last roster that contains this process, and the rank of the process in it.
+// The latest roster that contains this process, and the rank of the process in it.
 struct RosterPlace {
   Roster roster;
   Rank rank = kNoRank;
 };
 
-// Makes the place of a process in a running generation, from which the next regrouping begins. The ranks in `roster`
+// Makes the RosterPlace of a process in a running generation. The next regrouping begins from it. The ranks in `roster`
 // become the members' old ranks, and the list of departed ranks is cleared.
 RosterPlace Running(Roster roster, Rank rank);
-// Makes the place from the result of a job's first rendezvous.
+// Makes the RosterPlace from the result of a job's first rendezvous.
 RosterPlace Running(const Membership& membership);
 
 struct RegroupOptions {
@@ -39,29 +40,29 @@ struct RegroupOptions {
   std::string cause;                        // see RosterOptions
   std::function<std::vector<Rank>()> lost;  // see RosterOptions
   RosterRules rules;                        // must be equal on all ranks
-  // Makes the Member with which this process takes part in that generation. Its address and instance must be new for
-  // each generation, so that no data of an older generation reaches it. `config` is the same in all generations.
+  // Makes the Member that describes this process in `generation`. Its address and instance must be new for each
+  // generation, so that no data of an older generation reaches it. `config` is the same in all generations.
   std::function<Result<Member>(std::uint64_t generation)> make_self;
   std::string config;
-  // A hint for people, added to the error if the store is lost: which process served it, and how to make the store
-  // outlive the ranks.
+  // A hint for people, added to the error if the store is lost: which process served the store, and how to make the
+  // store outlive the ranks.
   std::string if_store_is_lost = {};
   TimePoint deadline;
   Logger* logger = nullptr;
 };
 
 // Takes the process to the next generation whose rendezvous succeeds. Updates `standing`, even after an error, so that
-// a later call continues from there. Errors:
+// a later call continues from it. Errors:
 // - kStale: the other ranks continue without this process;
 // - kRebuildFailed: too few ranks came, or no rendezvous succeeded, by the deadline. Any other error, such as
 //   kStoreLost or kStoreTimeout, becomes kRebuildFailed with that error as its first cause;
 // - kInvalidArgument: the rules are not allowed.
 Result<Membership> Regroup(Store& store, const Clock& clock, const RegroupOptions& options, RosterPlace& standing);
 
-// For a joiner, a process that is in no generation yet. Waits until the joiner is admitted, then takes part like the
-// other ranks, by the rules of the roster that admitted it; options.rules are not used. Errors: those of AwaitAdmission
-// and, after the admission, those of Regroup.
-Result<Membership> RegroupAsNewcomer(Store& store, const Clock& clock, const RegroupOptions& options,
-                                     const RosterEntry& self, RosterPlace& standing);
+// For a joiner, a process that is not in any generation yet. Waits until the joiner is admitted, then takes part like
+// the other ranks, by the rules of the roster that admitted it; options.rules are not used. Errors: those of
+// AwaitAdmission and, after the admission, those of Regroup.
+Result<Membership> RegroupAsJoiner(Store& store, const Clock& clock, const RegroupOptions& options,
+                                   const RosterEntry& self, RosterPlace& standing);
 
 }  // namespace rondo

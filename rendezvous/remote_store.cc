@@ -23,7 +23,7 @@ Result<std::vector<std::optional<std::string>>> RemoteStore::GetMany(std::span<c
                                               deadline, Asked::For("Get", keys)));
   auto values = store_protocol::DecodeValues(payload);
   if (values && values->size() != keys.size()) {
-    values = Fail(ErrorCode::kProtocol, "it answered {} values for {} keys", values->size(), keys.size());
+    values = Fail(ErrorCode::kProtocol, "the store answered with {} values for {} keys", values->size(), keys.size());
   }
   if (!values) return tl::unexpected(InStore(name_, values.error()));
   return values;
@@ -42,8 +42,8 @@ Result<std::vector<std::string>> RemoteStore::Wait(std::span<const std::string> 
     if (value) all.push_back(std::move(*value));
   }
   if (all.size() != keys.size()) {
-    return Fail(ErrorCode::kProtocol, "store {}: it answered {} values for {} awaited keys", name_, all.size(),
-                keys.size());
+    return Fail(ErrorCode::kProtocol, "store {}: the store answered with {} values for {} awaited keys", name_,
+                all.size(), keys.size());
   }
   return all;
 }
@@ -82,7 +82,7 @@ Result<std::size_t> RemoteStore::DeleteMany(std::span<const std::string> keys, T
 
 Result<std::string> RemoteStore::PayloadOf(store_protocol::Reply reply) const {
   if (!reply.error) return std::move(reply.payload);
-  // The value of a cancel key is passed on unchanged.
+  // The message is the value of the cancel key, so it is passed on unchanged.
   if (*reply.error == ErrorCode::kAborted) return Fail(ErrorCode::kAborted, "{}", reply.payload);
   return tl::unexpected(InStore(name_, Error(*reply.error, std::move(reply.payload))));
 }

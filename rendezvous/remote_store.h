@@ -1,7 +1,7 @@
 // A store behind a connection: encodes calls in the store's protocol and decodes the answers. A derived class moves the
 // bytes, over sockets (tcp_store_client.h) or over the simulator's lanes.
 //
-// Thread rule: that of the derived class; this class has no state of its own that changes.
+// Thread rule: the same as for the derived class, because this class has no mutable state.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +36,13 @@ class RemoteStore : public Store {
  protected:
   // Encodes a request as a frame with the given id.
   using Encoded = std::function<std::string(std::uint64_t id)>;
-  // Describes a call, for the message if no answer comes.
+  // Describes a call, for the error message if no answer comes.
   struct Asked {
     std::string_view verb;
     std::string_view first_key;
     std::size_t keys = 0;
-    bool abandon = false;  // at the deadline the request is withdrawn, and the server answers with the missing keys
+    // True: at the deadline the client withdraws the request, and the server answers with the missing keys.
+    bool abandon = false;
     static Asked For(std::string_view verb, std::span<const std::string> keys, bool abandon = false) {
       return {verb, keys.empty() ? std::string_view() : std::string_view(keys.front()), keys.size(), abandon};
     }

@@ -23,22 +23,23 @@ using roster::ClaimKey;
 using roster::Decode;
 using roster::DecodeAdmission;
 using roster::DecodeClaim;
-using roster::DecodeNewcomer;
+using roster::DecodeJoiner;
 using roster::Encode;
-using roster::kNewcomers;
-using roster::Newcomer;
-using roster::NewcomerKey;
+using roster::Joiner;
+using roster::JoinerKey;
+using roster::kJoiners;
 using roster::Prefix;
 using roster::RosterKey;
 
 constexpr std::size_t kListedAbsent = 16;
-// The pause between two looks at the store. A Wait does not notice deaths that other ranks found, joiners, or the
-// passing of time. The pause grows, so that a thousand waiting ranks do not keep the store busy.
+// The pause between two reads of the store. Reading repeatedly is necessary because a Wait does not notice joiners, the
+// passing of time, or deaths that other ranks detected. The pause grows, so that a thousand waiting ranks do not keep
+// the store busy.
 constexpr Duration kFirstLookPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestLookPause = std::chrono::seconds(1);
-// Joiners are counted through the whole life of a job, so a look reads only the latest ones. It then fits into one
-// batch, whatever the count is.
-constexpr std::uint64_t kNewcomersLookedAt = 4096;
+// The count of joiners grows during the whole life of a job. So only the latest joiners are read, and the read fits
+// into one batch.
+constexpr std::uint64_t kJoinersLookedAt = 4096;
 
 std::string Who(const RosterEntry& entry) { return fmt::format("host {}, pid {}", entry.host, entry.pid); }
 
@@ -54,7 +55,8 @@ class Agreement {
         options_(options),
         generation_(options.previous.generation + 1),
         began_(clock.Now()) {
-    // The settle time takes at most half of the time to the deadline. The rest is for the rendezvous that follows.
+    // The settle time is limited to half of the time until the deadline, because the rendezvous that follows needs the
+    // other half.
     const Duration budget = std::max(options.deadline - began_, Duration::zero());
     settled_at_ = Later(began_, std::min(options.rules.settle, budget / 2));
   }
@@ -86,8 +88,8 @@ class Agreement {
 
   Status ClaimAgainIfMoreAreLost() { return Lost() == lost_ ? Status{} : PutClaim(); }
 
-  // The ranks of the last roster that this process knows to be dead. They are converted from old ranks, because the old
-  // ranks of different processes may belong to different generations.
+  // Ranks of the last roster: those whose processes are dead, as far as this process knows. They are converted from old
+  // ranks, because the old ranks of different processes may belong to different generations.
   std::vector<Rank> Lost() const {
     std::vector<Rank> lost;
     const std::vector<Rank> old = options_.lost ? options_.lost() : std::vector<Rank>();
@@ -97,8 +99,8 @@ class Agreement {
     return lost;
   }
 
-  // The last roster from the view of the ranks that are furthest. If one of them runs its generation, the roster's
-  // ranks are the old ranks.
+  // The last roster, adapted to the claims. If any claim says that its rank ran in this roster's generation, each
+  // member's rank in this roster becomes its old rank.
   Roster Previous() const {
     Roster roster = options_.previous;
     const bool runs = std::any_of(claims_.begin(), claims_.end(),
@@ -106,7 +108,7 @@ class Agreement {
     if (!runs || roster.last_run == roster.generation) return roster;
     for (std::size_t rank = 0; rank < roster.members.size(); ++rank) {
       roster.members[rank].old_rank = static_cast<Rank>(rank);
-      roster.members[rank].newcomer = 0;
+      roster.members[rank].joiner = 0;
     }
     roster.last_run = roster.generation;
     roster.departed.clear();
@@ -115,7 +117,7 @@ class Agreement {
 
   // Reads claims_, waiting_ and standing_ from the store.
   Status Look() {
-    std::vector<std::string> keys{RosterKey(generation_), kNewcomers};
+    std::vector<std::string> keys{RosterKey(generation_), kJoiners};
     for (std::size_t rank = 0; rank < previous().size(); ++rank) keys.push_back(ClaimKey(generation_, rank));
     RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
     if (values[0]) {
@@ -126,7 +128,7 @@ class Agreement {
     for (std::size_t rank = 0; rank < previous().size(); ++rank) {
       if (!values[rank + 2]) continue;
       auto claim = DecodeClaim(*values[rank + 2]);
-      // A different instance has this rank in another roster, which does not concern this one.
+      // A claim of a different instance belongs to another roster, so it is ignored.
       if (claim && claim->instance == previous()[rank].instance) claims_[rank] = std::move(claim);
     }
     dead_.clear();
@@ -134,16 +136,16 @@ class Agreement {
       if (claim) dead_.insert(claim->lost.begin(), claim->lost.end());
     waiting_.clear();
     if (Room() <= 0 || !values[1]) return {};
-    std::int64_t newcomers = 0;  // parsed from the text that Store::Add wrote
-    std::from_chars(values[1]->data(), values[1]->data() + values[1]->size(), newcomers);
-    return newcomers > 0 ? LookAtNewcomers(static_cast<std::uint64_t>(newcomers)) : Status{};
+    std::int64_t joiners = 0;  // parsed from the text that Store::Add wrote
+    std::from_chars(values[1]->data(), values[1]->data() + values[1]->size(), joiners);
+    return joiners > 0 ? LookAtJoiners(static_cast<std::uint64_t>(joiners)) : Status{};
   }
 
-  Status LookAtNewcomers(std::uint64_t count) {
-    const std::uint64_t first = count > kNewcomersLookedAt ? count - kNewcomersLookedAt + 1 : 1;
+  Status LookAtJoiners(std::uint64_t count) {
+    const std::uint64_t first = count > kJoinersLookedAt ? count - kJoinersLookedAt + 1 : 1;
     std::vector<std::string> keys;
     for (std::uint64_t number = first; number <= count; ++number) {
-      keys.push_back(NewcomerKey(number));
+      keys.push_back(JoinerKey(number));
       keys.push_back(AdmissionKey(number));
     }
     RONDO_ASSIGN(auto values, store_.GetMany(keys, options_.deadline));
@@ -151,11 +153,11 @@ class Agreement {
       const auto& asked = values[2 * (number - first)];
       const auto& answered = values[2 * (number - first) + 1];
       if (!asked || answered) continue;
-      auto newcomer = DecodeNewcomer(number, *asked);
-      const std::string differences =
-          newcomer ? ConfigDifferences(newcomer->config, options_.config) : "its record is of another version";
+      auto joiner = DecodeJoiner(number, *asked);
+      const std::string differences = joiner ? ConfigDifferences(joiner->config, options_.config)
+                                             : "a process with another version of Rondo wrote its record";
       if (differences.empty()) {
-        waiting_.push_back(std::move(*newcomer));
+        waiting_.push_back(std::move(*joiner));
       } else {
         RONDO_TRY(store_.CompareSet(AdmissionKey(number), std::nullopt,
                                     Encode(Admission{.admitted = false, .generation = 0, .why = differences}),
@@ -191,7 +193,7 @@ class Agreement {
     const std::string roster = RosterKey(generation_);
     const auto news = awaited.empty() ? store_.Wait({&roster, 1}, {.deadline = until, .cancel_key = {}})
                                       : store_.Wait(awaited, {.deadline = until, .cancel_key = roster});
-    // A timeout is no news either. If the store no longer answers, the next Look gives the error.
+    // A timeout only means that nothing new appeared. If the store no longer answers, the next Look gives the error.
     if (news || news.error().code() == ErrorCode::kAborted || news.error().code() == ErrorCode::kStoreTimeout)
       return {};
     return Fail(news.error());
@@ -202,8 +204,8 @@ class Agreement {
       const auto& claim = claims_[other];
       if (!claim || std::find(claim->lost.begin(), claim->lost.end(), static_cast<Rank>(rank)) == claim->lost.end())
         continue;
-      return fmt::format("found dead by rank {}{}{}", before.members[other].old_rank, claim->cause.empty() ? "" : ": ",
-                         claim->cause);
+      return fmt::format("was found dead by rank {}{}{}", before.members[other].old_rank,
+                         claim->cause.empty() ? "" : ": ", claim->cause);
     }
     return fmt::format("did not come within {:.3g} s", Seconds(clock_.Now() - began_));
   }
@@ -224,14 +226,15 @@ class Agreement {
     }
     std::stable_sort(roster.departed.begin(), roster.departed.end(),
                      [](const Departed& a, const Departed& b) { return a.who.old_rank < b.who.old_rank; });
-    for (const Newcomer& newcomer : waiting_) {
-      roster.members.push_back(newcomer.who);
+    for (const Joiner& joiner : waiting_) {
+      roster.members.push_back(joiner.who);
       roster.members.back().old_rank = kNoRank;
-      roster.members.back().newcomer = newcomer.number;
+      roster.members.back().joiner = joiner.number;
     }
     const std::string record = Encode(roster);
     if (record.size() > kMaxValueBytes)
-      return Fail(ErrorCode::kResource, "a roster of {} ranks takes {} bytes; the store's values have at most {}",
+      return Fail(ErrorCode::kResource,
+                  "the roster of {} ranks has {} bytes, but a value in the store may have at most {}",
                   roster.members.size(), record.size(), kMaxValueBytes);
     RONDO_ASSIGN(const CompareSetResult result,
                  store_.CompareSet(RosterKey(generation_), std::nullopt, record, options_.deadline));
@@ -246,11 +249,11 @@ class Agreement {
     if (own == roster.members.end()) return tl::unexpected(LeftOut(roster));
     std::vector<KeyValue> admissions;
     for (const RosterEntry& member : roster.members)
-      if (member.newcomer != 0)
+      if (member.joiner != 0)
         admissions.push_back(
-            {AdmissionKey(member.newcomer), Encode(Admission{.admitted = true, .generation = generation_, .why = {}})});
+            {AdmissionKey(member.joiner), Encode(Admission{.admitted = true, .generation = generation_, .why = {}})});
     if (!admissions.empty()) RONDO_TRY(store_.SetMany(admissions, options_.deadline));
-    Log(options_.logger, LogLevel::kInfo, "job '{}': {} of {} ranks go on in generation {}", options_.job,
+    Log(options_.logger, LogLevel::kInfo, "job '{}': {} of {} ranks continue in generation {}", options_.job,
         roster.members.size(), previous().size(), generation_);
     return roster;
   }
@@ -261,9 +264,8 @@ class Agreement {
     ErrorDetails details;
     details.code = ErrorCode::kStale;
     details.message = fmt::format(
-        "generation {} of job '{}' has gone on with {} ranks and without this process ({}, rank {} before): it {}; "
-        "start "
-        "a new process that joins",
+        "generation {} of job '{}' continues with {} ranks and without this process ({}, rank {} before): it {}; "
+        "start a new process that joins",
         generation_, options_.job, roster.members.size(), Who(self()), self().old_rank,
         own == roster.departed.end() ? "did not come in time" : own->why);
     details.rank = self().old_rank;
@@ -282,11 +284,10 @@ class Agreement {
     ErrorDetails details;
     details.code = ErrorCode::kRebuildFailed;
     details.message = fmt::format(
-        "{} ranks are there to go on after generation {} of job '{}', but at least {} are wanted, and no more came "
-        "within "
-        "{:.3g} s; absent: {}",
+        "{} ranks are present to continue after generation {} of job '{}', but at least {} are needed, and no more "
+        "came within {:.3g} s; absent: {}",
         Present() + static_cast<int>(waiting_.size()), options_.previous.last_run, options_.job,
-        options_.rules.min_ranks, Seconds(clock_.Now() - began_), absent.empty() ? "nobody" : absent);
+        options_.rules.min_ranks, Seconds(clock_.Now() - began_), absent.empty() ? "none" : absent);
     details.rank = self().old_rank;
     return Error(std::move(details));
   }
@@ -298,22 +299,26 @@ class Agreement {
   const TimePoint began_;
   TimePoint settled_at_;
 
-  std::vector<Rank> lost_;  // in this process's last claim
+  std::vector<Rank> lost_;  // the dead ranks that this process's latest claim lists
   // The values below are from the last Look.
   std::optional<Roster> standing_;
   std::vector<std::optional<Claim>> claims_;  // by rank
-  std::set<Rank> dead_;                       // ranks of the last roster that some claim calls dead
-  std::vector<Newcomer> waiting_;             // the joiners that fit into max_ranks
+  std::set<Rank> dead_;                       // the ranks of the last roster that at least one claim reports as dead
+  std::vector<Joiner> waiting_;               // the waiting joiners, not more than max_ranks allows
 };
 
 // ---- joiners ----
 
-Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const NewcomerOptions& options) {
+Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const JoinerOptions& options) {
   const std::optional<Admission> admission = DecodeAdmission(bytes);
   if (!admission)
-    return Fail(ErrorCode::kProtocol, "the admission in store {} is not one of this version", store.Describe());
+    return Fail(
+        ErrorCode::kProtocol,
+        "the admission record in store {} cannot be read; a process with another version of Rondo may have written it",
+        store.Describe());
   if (!admission->admitted)
-    return Fail(ErrorCode::kVersionMismatch, "this process ({}) cannot join job '{}': {} (there: the ranks that run)",
+    return Fail(ErrorCode::kVersionMismatch,
+                "this process ({}) cannot join job '{}': {} (here: this process; there: the running ranks)",
                 Who(options.self), options.job, admission->why);
   RONDO_ASSIGN(const std::string record, store.WaitFor(RosterKey(admission->generation), options.deadline));
   return Decode(record, admission->generation, store);
@@ -324,38 +329,41 @@ Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const Newco
 Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options) {
   const RosterRules& rules = options.rules;
   if (!rules.LeaveANumber())
-    return Fail(ErrorCode::kInvalidArgument, "min_ranks {} and max_ranks {} leave no number of ranks", rules.min_ranks,
-                rules.max_ranks);
+    return Fail(ErrorCode::kInvalidArgument,
+                "min_ranks is {} and max_ranks is {}; expected min_ranks of at least 1, and max_ranks of at least "
+                "min_ranks, or 0 for no limit",
+                rules.min_ranks, rules.max_ranks);
   if (options.rank < 0 || static_cast<std::size_t>(options.rank) >= options.previous.members.size())
     return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}", options.rank,
                 options.previous.members.size() - 1);
   return Agreement(store, clock, options).Agree();
 }
 
-Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOptions& options) {
+Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const JoinerOptions& options) {
   const TimePoint began = clock.Now();
   PrefixStore own(store, Prefix(options.first_generation, options.job));
-  RONDO_ASSIGN(const std::int64_t number, own.Add(kNewcomers, 1, options.deadline));
-  if (number < 1) return Fail(ErrorCode::kProtocol, "store {} counts {} newcomers", store.Describe(), number);
+  RONDO_ASSIGN(const std::int64_t number, own.Add(kJoiners, 1, options.deadline));
+  if (number < 1)
+    return Fail(ErrorCode::kProtocol, "store {} returned {} as the number of joiners; expected at least 1",
+                store.Describe(), number);
   const auto at = static_cast<std::uint64_t>(number);
-  const std::string key = NewcomerKey(at);
+  const std::string key = JoinerKey(at);
   RONDO_TRY(
-      own.Set(key, Encode(Newcomer{.number = at, .who = options.self, .config = options.config}), options.deadline));
-  // The last tenth of the time is for withdrawing the request.
+      own.Set(key, Encode(Joiner{.number = at, .who = options.self, .config = options.config}), options.deadline));
+  // The last tenth of the time until the deadline, at most 500 ms, is reserved for withdrawing the request.
   const TimePoint until =
       options.deadline - std::min<Duration>((options.deadline - began) / 10, std::chrono::milliseconds(500));
   const auto answer = own.WaitFor(AdmissionKey(at), until);
   if (answer) return ReadAdmission(own, *answer, options);
   if (answer.error().code() != ErrorCode::kStoreTimeout) return Fail(answer.error());
   RONDO_TRY(own.DeleteMany({&key, 1}, options.deadline));
-  // A rank that looked before the request was deleted may have admitted this process.
+  // A rank that read the request before it was deleted may have admitted this process.
   RONDO_ASSIGN(const auto late, own.Get(AdmissionKey(at), options.deadline));
   if (late) return ReadAdmission(own, *late, options);
-  return Fail(
-      ErrorCode::kRendezvousTimeout,
-      "no rank of job '{}' admitted this process ({}) through store {} within {:.3g} s: it joins when those that run "
-      "rebuild their communicator with room for more (RebuildOptions::max_ranks)",
-      options.job, Who(options.self), store.Describe(), Seconds(clock.Now() - began));
+  return Fail(ErrorCode::kRendezvousTimeout,
+              "no rank of job '{}' admitted this process ({}) through store {} within {:.3g} s: it can join only when "
+              "the running ranks rebuild their communicator with room for more ranks (RebuildOptions::max_ranks)",
+              options.job, Who(options.self), store.Describe(), Seconds(clock.Now() - began));
 }
 
 }  // namespace rondo

@@ -1,20 +1,22 @@
-// The agreement after a loss: the remaining ranks of one generation agree, through the store, on the roster of the
-// next. A rendezvous (membership.h) follows. regroup.h combines the two.
+// After ranks were lost, the remaining ranks of one generation agree, through the store, on the roster of the next
+// generation. A rendezvous (membership.h) follows this agreement. regroup.h combines both steps.
 //
 // Every rank that wants to continue writes a claim. One rank then writes the roster: when every member of the last
-// roster has claimed or is known to be dead, or when the settle time has passed. It writes by one compare-and-set of a
-// key that never changes again. These guarantees hold even if a process dies or pauses between any two calls:
+// roster has claimed or is known to be dead, or when the settle time has passed. It writes the roster by one
+// compare-and-set of a key that never changes again. These guarantees hold even if a process dies or pauses between any
+// two calls:
 //   - A generation has at most one roster, the same for every process that reads it.
-//   - Only a member of generation G's roster can claim for, or write, the roster of G + 1. So if processes separate at
-//     G, at most one set of them continues. A rank that comes after the roster was written, and is not in it, gets
-//     kStale.
-//   - A rank that claimed before the writer's last look is in the roster, even if other ranks took it for dead.
+//   - Only a member of generation G's roster can claim for, or write, the roster of G + 1. So if the processes of
+//     generation G split into several sets, at most one set continues. If a rank comes after the roster was written and
+//     is not in it, the rank gets kStale.
+//   - The writer of the roster reads the claims just before it writes. Every rank whose claim it finds is in the
+//     roster, even if other ranks reported that rank as dead.
 //
 // The agreement relies on one store. A store that was emptied, or started again by another process, is a different
 // store. So a process that may have to agree must keep the store open from the first rendezvous on.
 //
-// A roster is one value in the store, about 100 bytes for each member. So kMaxValueBytes limit it to some 10,000
-// members.
+// A roster is one value in the store, about 100 bytes for each member. So kMaxValueBytes limits a roster to about
+// 10,000 members.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +37,15 @@ struct RosterOptions {
   std::string job;
   // The generation of the job's first rendezvous. It separates several communicators of one job in one store.
   std::uint64_t first_generation = 0;
-  // The last roster. It is the same on all ranks, except that a rank which runs this generation has its ranks as old
-  // ranks (Running in regroup.h).
+  // The last roster. It is the same on all ranks, with one exception: on a rank that ran in previous.generation, each
+  // member's old rank is its rank in that generation (Running in regroup.h).
   Roster previous;
   Rank rank = kNoRank;  // rank of this process in `previous`
-  std::string cause;    // why the rank cannot just continue, for people
-  // Gives the old ranks that this process knows to be dead. It is called again during the wait. null: none are known.
+  std::string cause;    // why this rank needs a new generation, for people
+  // Gives the old ranks that this process knows to be dead. It is called several times during the wait. null: no dead
+  // ranks are known.
   std::function<std::vector<Rank>()> lost;
-  std::string config;  // Member::config; joiners with a different one are refused
+  std::string config;  // Member::config; a joiner whose config differs is refused
   RosterRules rules;   // must be equal on all ranks; the rules of the rank that writes the roster apply
   TimePoint deadline;
   Logger* logger = nullptr;
@@ -51,14 +54,14 @@ struct RosterOptions {
 // Gives the roster of generation previous.generation + 1. Errors:
 // - kStale: the roster is written and lacks this process; the message says why;
 // - kRebuildFailed: fewer than rules.min_ranks came by the deadline; the message lists the absent ranks;
-// - kInvalidArgument: the rules leave no number of ranks, or `rank` is outside `previous`;
+// - kInvalidArgument: no number of ranks satisfies the rules, or `rank` is outside `previous`;
 // - kResource: the roster is too long for one value of the store;
 // - the errors of the store.
 //
 // Thread rule: one call at a time in a process. It may be repeated after an error.
 Result<Roster> AgreeOnRoster(Store& store, const Clock& clock, const RosterOptions& options);
 
-struct NewcomerOptions {
+struct JoinerOptions {
   std::string job;
   std::uint64_t first_generation = 0;
   RosterEntry self;    // only instance, host and pid are used
@@ -66,11 +69,11 @@ struct NewcomerOptions {
   TimePoint deadline;
 };
 
-// For a joiner, a process that is in no roster yet. Asks for admission and waits for a roster that contains the
+// For a joiner, a process that is not in any roster yet. Asks for admission and waits for a roster that contains the
 // process. Errors:
 // - kRendezvousTimeout: no rank admitted it by the deadline; the request is withdrawn;
 // - kVersionMismatch: its configuration differs from that of the running ranks; the message has both values;
 // - the errors of the store.
-Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const NewcomerOptions& options);
+Result<Roster> AwaitAdmission(Store& store, const Clock& clock, const JoinerOptions& options);
 
 }  // namespace rondo

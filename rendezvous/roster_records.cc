@@ -18,7 +18,7 @@ enum class AdmissionKind : std::uint8_t { kAdmitted = 1, kRefused = 2 };
 
 void WriteEntry(ByteWriter& out, const RosterEntry& entry) {
   out.Text(entry.instance).Text(entry.host).Number(entry.pid);
-  out.Number(static_cast<std::uint32_t>(entry.old_rank)).Number(entry.newcomer);
+  out.Number(static_cast<std::uint32_t>(entry.old_rank)).Number(entry.joiner);
 }
 
 RosterEntry ReadEntry(ByteReader& in) {
@@ -27,7 +27,7 @@ RosterEntry ReadEntry(ByteReader& in) {
   entry.host = in.Text(kMaxNameBytes);
   entry.pid = in.Number<std::uint64_t>();
   entry.old_rank = static_cast<Rank>(in.Number<std::uint32_t>());
-  entry.newcomer = in.Number<std::uint64_t>();
+  entry.joiner = in.Number<std::uint64_t>();
   return entry;
 }
 
@@ -37,7 +37,7 @@ std::string ClaimKey(std::uint64_t generation, std::size_t rank) {
   return fmt::format("{}/claim/{}", generation, rank);
 }
 std::string RosterKey(std::uint64_t generation) { return fmt::format("{}/roster", generation); }
-std::string NewcomerKey(std::uint64_t number) { return fmt::format("newcomer/{}", number); }
+std::string JoinerKey(std::uint64_t number) { return fmt::format("joiner/{}", number); }
 std::string AdmissionKey(std::uint64_t number) { return fmt::format("admission/{}", number); }
 std::string Prefix(std::uint64_t first_generation, const std::string& job) {
   return fmt::format("rebuild/{}/{}/", first_generation, job);
@@ -101,24 +101,26 @@ Result<Roster> Decode(std::string_view bytes, std::uint64_t generation, const St
                                   [](const RosterEntry& member) { return member.old_rank >= kNoRank; });
   const bool ruled = roster.rules.LeaveANumber() && roster.rules.settle >= Duration::zero();
   if (known && in.AtEnd() && ranked && ruled && roster.generation == generation) return roster;
-  return Fail(ErrorCode::kProtocol, "the roster of generation {} in store {} is not one of this version", generation,
-              store.Describe());
+  return Fail(ErrorCode::kProtocol,
+              "the roster of generation {} in store {} cannot be read; a process with another version of Rondo may "
+              "have written it",
+              generation, store.Describe());
 }
 
-std::string Encode(const Newcomer& newcomer) {
+std::string Encode(const Joiner& joiner) {
   ByteWriter out;
   out.Number(kRecordVersion);
-  WriteEntry(out, newcomer.who);
-  out.Text(newcomer.config);
+  WriteEntry(out, joiner.who);
+  out.Text(joiner.config);
   return out.Take();
 }
 
-std::optional<Newcomer> DecodeNewcomer(std::uint64_t number, std::string_view bytes) {
+std::optional<Joiner> DecodeJoiner(std::uint64_t number, std::string_view bytes) {
   ByteReader in(bytes);
   const bool known = in.Number<std::uint8_t>() == kRecordVersion;
-  Newcomer newcomer{.number = number, .who = ReadEntry(in), .config = {}};
-  newcomer.config = in.Text(kMaxConfigBytes);
-  return known && in.AtEnd() ? std::optional(newcomer) : std::nullopt;
+  Joiner joiner{.number = number, .who = ReadEntry(in), .config = {}};
+  joiner.config = in.Text(kMaxConfigBytes);
+  return known && in.AtEnd() ? std::optional(joiner) : std::nullopt;
 }
 
 std::string Encode(const Admission& admission) {

@@ -22,7 +22,7 @@ std::string Quote(std::string_view key) {
 
 Status CheckBatch(std::size_t count) {
   if (count > kMaxBatch) {
-    return Fail(ErrorCode::kInvalidArgument, "{} keys in one call of a store; at most {} are allowed", count,
+    return Fail(ErrorCode::kInvalidArgument, "a store was called with {} keys at once; at most {} are allowed", count,
                 kMaxBatch);
   }
   return {};
@@ -30,8 +30,10 @@ Status CheckBatch(std::size_t count) {
 
 Status CheckBatchBytes(std::size_t bytes, std::string_view last_key) {
   if (bytes > kMaxBatchBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "keys and values of one call of a store pass {} bytes at key {}",
-                kMaxBatchBytes, Quote(last_key));
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "a store was called with more than {} bytes of keys and values at once; the limit was reached at key {}",
+        kMaxBatchBytes, Quote(last_key));
   }
   return {};
 }
@@ -109,14 +111,14 @@ Result<std::int64_t> AddToCounter(std::string_view key, std::optional<std::strin
     const char* end = current->data() + current->size();
     const auto [parsed, error] = std::from_chars(current->data(), end, value);
     if (error != std::errc{} || parsed != end) {
-      return Fail(ErrorCode::kInvalidArgument, "key {} holds {}, which is no decimal integer to add to", Quote(key),
-                  Quote(*current));
+      return Fail(ErrorCode::kInvalidArgument, "cannot add to key {}: its value {} is not a decimal integer",
+                  Quote(key), Quote(*current));
     }
   }
   std::int64_t sum = 0;
   if (__builtin_add_overflow(value, delta, &sum)) {
-    return Fail(ErrorCode::kInvalidArgument, "adding {} to key {}, which holds {}, leaves 64 bits", delta, Quote(key),
-                value);
+    return Fail(ErrorCode::kInvalidArgument, "adding {} to key {}, which holds {}, overflows 64 bits", delta,
+                Quote(key), value);
   }
   return sum;
 }

@@ -1,4 +1,4 @@
-// The checks that every store makes before a call, so that all stores refuse with the same errors.
+// The checks that every store makes before a call, so that all stores refuse wrong arguments with the same errors.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ Status CheckKeys(std::span<const std::string> keys);
 Status CheckEntry(std::string_view key, std::string_view value);
 Status CheckCompareSet(std::string_view key, std::optional<std::string_view> expected, std::string_view desired);
 Status CheckEntries(std::span<const KeyValue> entries);
-// As CheckKeys; also checks that the cancel key is empty or allowed.
+// Checks like CheckKeys, and also checks that the cancel key is empty or allowed.
 Status CheckWait(std::span<const std::string> keys, std::string_view cancel_key);
 
-// Gives a counter's text after Add: `current` (absent counts as 0) plus `delta`. kInvalidArgument names the key if its
-// value is no decimal integer of 64 bits, or if the sum exceeds 64 bits.
+// Returns a counter's value after Add: the number in `current` (0 if absent) plus `delta`. kInvalidArgument names the
+// key if its value is not a decimal integer of 64 bits, or if the sum exceeds 64 bits.
 Result<std::int64_t> AddToCounter(std::string_view key, std::optional<std::string_view> current, std::int64_t delta);
 
 // Lists keys for messages: "'a', 'b' and 5 more". Shows control bytes as '?' and cuts long keys.

@@ -26,15 +26,15 @@ const StoreState::Value* StoreState::Find(std::string_view key) const {
 
 Status StoreState::CheckRoom(std::size_t new_bytes, std::size_t old_bytes) const {
   if (bytes_ + new_bytes > limits_.max_bytes + old_bytes) {
-    return Fail(ErrorCode::kResource, "the store holds {} of at most {} bytes and has no room for {} more", bytes_,
+    return Fail(ErrorCode::kResource, "the store holds {} of at most {} bytes, so there is no room for {} more", bytes_,
                 limits_.max_bytes, new_bytes - old_bytes);
   }
   return {};
 }
 
 Status StoreState::Set(std::span<const KeyValue> entries) {
-  // One size for each key. A key that occurs twice in the batch replaces one old value, and only its last value
-  // remains.
+  // Contains each key once, with the size of its final value. If a key occurs twice in the batch, only its final value
+  // is stored, and it replaces only one old value.
   std::map<std::string_view, std::size_t> bytes_of;
   for (const auto& [key, value] : entries) bytes_of[key] = EntryBytes(key, value);
   std::size_t new_bytes = 0;
@@ -102,10 +102,11 @@ StoreState::StartedWait StoreState::Wait(std::span<const std::string> keys, std:
   }
   const std::size_t bytes = WaitBytes(keys, cancel_key);
   if (wait_bytes_ + bytes > limits_.max_wait_bytes) {
-    return {
-        .id = 0,
-        .finished = Fail(ErrorCode::kResource, "{} waits with {} of at most {} bytes of keys are pending in the store",
-                         waits_.size(), wait_bytes_, limits_.max_wait_bytes)};
+    return {.id = 0,
+            .finished = Fail(
+                ErrorCode::kResource,
+                "the store has no room for another wait: the keys of its {} pending waits have {} of at most {} bytes",
+                waits_.size(), wait_bytes_, limits_.max_wait_bytes)};
   }
   const WaitId id = ++last_wait_;
   wait_bytes_ += bytes;
@@ -166,7 +167,7 @@ void StoreState::Appeared(std::string_view key) {
 std::optional<std::vector<StoreState::Value>> StoreState::Advance(PendingWait& wait) const {
   while (wait.watched < wait.keys.size() && Find(wait.keys[wait.watched]) != nullptr) ++wait.watched;
   if (wait.watched < wait.keys.size()) return std::nullopt;
-  // Each key existed at some time, but a key that was seen early may have been deleted since.
+  // Each key existed at some time, but a key that existed earlier may have been deleted since.
   std::vector<Value> values = Get(wait.keys);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != nullptr) continue;

@@ -1,10 +1,11 @@
 // A store's content and its pending Waits, as a plain state machine without threads, clock or sockets. The memory store
 // guards it with a lock, the TCP store's server feeds requests to it, and the file store replays its log into it.
 //
-// A pending Wait watches one missing key at a time, and its cancel key. A new key therefore touches only the Waits that
-// watch this key. So a Wait for n keys costs n steps in all, in whatever order the keys appear.
+// A pending Wait watches one missing key at a time, and its cancel key. A new key therefore affects only the Waits that
+// watch this key. So a Wait for n keys needs only n steps, whatever the order in which the keys appear.
 //
-// The caller has checked the arguments by store_arguments.h. Thread rule: one thread at a time.
+// REQUIRES: the caller has checked the arguments with the functions of store_arguments.h. Thread rule: one thread at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +31,11 @@ class StoreState {
   using Value = std::shared_ptr<const std::string>;
   using WaitId = std::uint64_t;
 
-  // Limits of what is held. A call that would exceed one fails with kResource and changes nothing.
+  // Limits on the memory used. A call that would exceed a limit fails with kResource and changes nothing.
   struct Limits {
-    std::size_t max_bytes = 256 << 20;      // keys, values and kEntryOverheadBytes for each key
-    std::size_t max_wait_bytes = 64 << 20;  // the keys of all pending Waits, counted in the same way
+    std::size_t max_bytes = 256 << 20;  // limit for the sum of keys, values and kEntryOverheadBytes for each key
+    // Limit for the keys of all pending Waits, with kEntryOverheadBytes for each key.
+    std::size_t max_wait_bytes = 64 << 20;
   };
   static constexpr std::size_t kEntryOverheadBytes = 128;
 
@@ -49,19 +51,20 @@ class StoreState {
   explicit StoreState(Limits limits) : limits_(limits) {}
 
   Status Set(std::span<const KeyValue> entries);
-  std::vector<Value> Get(std::span<const std::string> keys) const;  // null for a key that does not exist
+  // Gives the values in the order of `keys`; null for a key that does not exist.
+  std::vector<Value> Get(std::span<const std::string> keys) const;
   Result<std::int64_t> Add(std::string_view key, std::int64_t delta);
   Result<CompareSetResult> CompareSet(std::string_view key, std::optional<std::string_view> expected,
                                       std::string_view desired);
   std::size_t Delete(std::span<const std::string> keys);
 
-  // Waits until all keys exist at the same time, or until the cancel key exists if it is not empty.
+  // Waits until all keys exist at the same time, or, if `cancel_key` is not empty, until that key exists.
   StartedWait Wait(std::span<const std::string> keys, std::string_view cancel_key);
-  // Gives the number of keys that a pending Wait awaits; 0 for an id of no pending Wait.
+  // Gives the number of keys that a pending Wait awaits; 0 if `id` names no pending Wait.
   std::size_t KeysOf(WaitId id) const;
-  // Ends a Wait and gives the keys that are still missing; empty for an id of no pending Wait.
+  // Ends a Wait and gives the keys that are still missing; empty if `id` names no pending Wait.
   std::vector<std::string> Abandon(WaitId id);
-  // Gives the Waits that ended since the last TakeFinished, in the order in which they ended.
+  // Gives the Waits that ended since the previous TakeFinished, in the order in which they ended.
   std::vector<FinishedWait> TakeFinished() { return std::exchange(finished_, {}); }
 
   std::size_t size() const { return entries_.size(); }

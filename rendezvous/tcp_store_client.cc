@@ -26,9 +26,10 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
-constexpr Duration kConnectPatience = std::chrono::seconds(3);  // for one address, if others follow
-// If this host has no free local port, Connect ends before the deadline: it keeps back half of its time, at most this
-// long. In that time the process can report the failure to ranks that may have an earlier deadline.
+// The time limit for connecting to one address, if others remain to be tried.
+constexpr Duration kConnectPatience = std::chrono::seconds(3);
+// If this host has no free local port, Connect ends before its deadline: it leaves half of its time unused, but at most
+// this much. In the unused time the process can report the failure to other ranks, whose deadlines may be earlier.
 constexpr Duration kKeptForTelling = std::chrono::seconds(10);
 constexpr std::size_t kReplyReadBytes = 64 << 10;
 
@@ -53,8 +54,8 @@ bool PollUntil(int fd, short events, const Clock& clock, TimePoint deadline) {
 void SetUp(int fd) {
   const auto set = [fd](int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  // The loss of a server whose host vanished is noticed after 20 s: by unacknowledged data, or by probes while the
-  // client waits.
+  // If the server's host disappears, the client detects this after 20 s, because its data or its probes are not
+  // acknowledged.
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
@@ -76,7 +77,8 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
   const RawSocketAddress raw = ToRaw(address);
   Fd socket(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return Again(SystemWords(errno));
-  // The system may choose the port of a server that has not started yet.
+  // Needed because the local port that the system chooses for this socket may be the port of a server that has not
+  // started yet.
   LetPortBeReused(socket.get());
   if (connect(socket.get(), raw.get(), raw.bytes) != 0) {
     const int failed = errno;
@@ -87,7 +89,8 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
     }
     if (failed != EINPROGRESS && failed != EINTR) return Again(SystemWords(failed));
     if (!PollUntil(socket.get(), POLLOUT, clock, deadline)) {
-      return Again("no answer in time: a firewall does not let this host in at that port, or its host is down");
+      return Again(
+          "no answer in time: a firewall drops this host's connections to that port, or the store's host is down");
     }
     int error = 0;
     socklen_t bytes = sizeof error;
@@ -95,15 +98,15 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
     if (error != 0) return Again(SystemWords(error));
   }
   if (IsConnectedToItself(socket.get())) {
-    MakeCloseAbortive(socket.get());  // a lingering connection would keep the server from its port
+    MakeCloseAbortive(socket.get());  // otherwise the closed connection would occupy the server's port
     return Again(SystemWords(ECONNREFUSED));
   }
   SetUp(socket.get());
   return socket;
 }
 
-// Performs the handshake. Bytes after the hello reply stay in `unread`. The handshake's messages fit into the send
-// buffer of a new connection.
+// Performs the handshake. Bytes after the hello reply stay in `unread`. It assumes that the handshake's messages fit
+// into the send buffer of a new connection.
 tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient::Options& options, const Clock& clock,
                                         TimePoint deadline, std::string& unread) {
   using Next = store_protocol::ClientHandshake::Next;
@@ -111,23 +114,28 @@ tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient
   auto handshake = store_protocol::ClientHandshake::Begin(options.job, options.token);
   if (!handshake) return final(handshake.error());
   if (!wire.SendAll(fd, AsBytes(handshake->hello()))) {
-    return Again(fmt::format("it closed before our hello: {}", SystemWords(errno)));
+    return Again(
+        fmt::format("the store closed the connection before this process sent its hello: {}", SystemWords(errno)));
   }
   for (;;) {
     std::array<char, 4096> buffer;
     const ssize_t bytes = wire.Receive(fd, std::as_writable_bytes(std::span(buffer)));
     if (bytes < 0 && errno == EAGAIN) {
-      if (!PollUntil(fd, POLLIN, clock, deadline)) return Again("it accepted, but did not answer our hello in time");
+      if (!PollUntil(fd, POLLIN, clock, deadline))
+        return Again("the store accepted the connection, but did not answer this process's hello in time");
       continue;
     }
     if (bytes < 0 && wire.failure()) return final(*wire.failure());
-    if (bytes < 0) return Again(fmt::format("it closed at our hello: {}", SystemWords(errno)));
-    if (bytes == 0) return Again("it closed at our hello");
+    if (bytes < 0)
+      return Again(fmt::format("the store closed the connection after this process's hello: {}", SystemWords(errno)));
+    if (bytes == 0) return Again("the store closed the connection after this process's hello");
     unread.append(buffer.data(), static_cast<std::size_t>(bytes));
     auto next = handshake->Take(unread);
     if (next && *next == Next::kSend) {
       if (!wire.SendAll(fd, AsBytes(handshake->proof())))
-        return Again(fmt::format("it closed at our proof: {}", SystemWords(errno)));
+        return Again(
+            fmt::format("the store closed the connection before this process proved that it belongs to the job: {}",
+                        SystemWords(errno)));
       next = handshake->Take(unread);
     }
     if (!next && next.error().code() == ErrorCode::kNotReady) return Again(next.error().message());
@@ -149,7 +157,7 @@ struct Target {
   SocketAddress address;
 };
 
-// Resolves all hosts. A host without an address goes into the error's text and is looked up again in the next round.
+// Resolves all hosts. A host without an address is added to the error's text and is looked up again in the next round.
 template <typename Note>
 std::vector<Target> ResolveAll(const TcpStoreClient::Options& options, const Clock& clock, const Note& note) {
   std::vector<Target> targets;
@@ -163,7 +171,7 @@ std::vector<Target> ResolveAll(const TcpStoreClient::Options& options, const Clo
   return targets;
 }
 
-// "tcp://a:1, tcp://b:1"
+// Gives all addresses that Connect tries: "tcp://a:1, tcp://b:1".
 std::string Places(const TcpStoreClient::Options& options) {
   std::string places = "tcp://" + options.address.ToString();
   for (const HostPort& other : options.others) places += ", tcp://" + other.ToString();
@@ -183,7 +191,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
   Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
   Duration pause = kFirstPause;
   const std::string places = Places(options);
-  std::string no_port;  // the error of the last attempt without a local port
+  std::string no_port;  // the error of the latest attempt without a local port
   int tries_without_port = 0;
   for (int tries = 1;; ++tries) {
     std::string failures;  // errors of this round, one for each address
@@ -209,7 +217,8 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
                                 : tl::expected<void, TryFailure>(tl::unexpected(socket.error()));
       if (hello) {
         Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!wake) return Fail(ErrorCode::kResource, "no eventfd for the store's client: {}", SystemWords(errno));
+        if (!wake)
+          return Fail(ErrorCode::kResource, "the store's client could not create an eventfd: {}", SystemWords(errno));
         return std::unique_ptr<TcpStoreClient>(new TcpStoreClient(options, place, clock, *std::move(socket),
                                                                   std::move(wake), std::move(wire), std::move(unread)));
       }
@@ -224,9 +233,9 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
     }
     if (final) return tl::unexpected(std::move(*final));
     tries_without_port += lacks_port;
-    // The last attempt may have failed in another way, because local ports become free now and then.
+    // Earlier rounds lacked a local port, which may have become free since. The error reports these rounds, too.
     if (!lacks_port && tries_without_port > 0)
-      failures += fmt::format("; {} of the tries before: {}", tries_without_port, no_port);
+      failures += fmt::format("; {} earlier tries failed for another reason: {}", tries_without_port, no_port);
     // The pauses are random, so that a thousand clients do not retry at the same time.
     const Duration jittered = pause / 2 + Duration(random.Below(static_cast<std::uint64_t>(pause.count())));
     const TimePoint end =
@@ -239,7 +248,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
                                     std::chrono::duration<double>(end - started).count(), tries, failures);
       return tl::unexpected(Error(std::move(details)));
     }
-    if (tries == 1) Log(options.logger, LogLevel::kDebug, "store at {} is not there yet: {}", places, failures);
+    if (tries == 1) Log(options.logger, LogLevel::kDebug, "there is no store at {} yet: {}", places, failures);
     PollUntil(-1, 0, *clock, clock->Now() + jittered);
     pause = std::min(pause * 2, kLongestPause);
   }
@@ -261,7 +270,7 @@ Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadli
   std::unique_lock lock(mutex_);
   if (lost_) return tl::unexpected(*lost_);
   if (unsent_.size() > store_protocol::kMaxFrameBytes) {
-    return Fail(ErrorCode::kStoreTimeout, "store {} has not taken {} bytes of earlier calls", Describe(),
+    return Fail(ErrorCode::kStoreTimeout, "store {} has not yet read {} bytes of earlier calls", Describe(),
                 unsent_.size());
   }
   const std::uint64_t id = ++last_id_;
@@ -278,7 +287,7 @@ Result<std::string> TcpStoreClient::Ask(const Encoded& encoded, TimePoint deadli
   Send(encoded(id));
   Await(lock, call, deadline);
   if (!call.answer && asked.abandon) {
-    // The server has the exact list of missing keys.
+    // Asks the server to end the Wait, because only the server has the exact list of missing keys.
     Send(store_protocol::EncodeAbandon(id));
     Await(lock, call, clock_->Now() + answer_grace_);
   }
@@ -352,7 +361,7 @@ void TcpStoreClient::ReadAnswers() {
     if (bytes < 0 && wire_.failure()) return Lose(wire_.failure()->message());
     if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (bytes < 0) return Lose(SystemWords(errno));
-    if (bytes == 0) return Lose("it closed the connection");
+    if (bytes == 0) return Lose("the store closed the connection");
     unread_.append(buffer.data(), static_cast<std::size_t>(bytes));
     HandOut();
   }
@@ -367,7 +376,7 @@ void TcpStoreClient::HandOut() {
     if (!reply) return Lose(reply.error().message());
     done += store_protocol::kLengthBytes + (*frame)->size();
     const auto found = calls_.find(reply->id);
-    if (found == calls_.end()) continue;  // its caller gave up at the deadline
+    if (found == calls_.end()) continue;  // the caller has returned at its deadline
     found->second->answer = PayloadOf(std::move(*reply));
     found->second->woken.notify_one();
   }

@@ -1,8 +1,9 @@
 // The client of a TCP store.
 //
 // One connection carries the calls of all threads. Each call has an id, so a long Wait delays no other call. The client
-// has no thread of its own. One of the threads that await an answer reads for all of them, and passes that duty on when
-// it returns. When the server is lost, all pending and later calls get kStoreLost with the address at once.
+// has no thread of its own. One of the threads that await an answer reads for all of them. When that thread returns,
+// another waiting thread takes over. When the connection is lost, all pending and later calls get kStoreLost with the
+// address at once.
 #pragma once
 
 #include <condition_variable>
@@ -31,24 +32,24 @@ class TcpStoreClient final : public RemoteStore {
     HostPort address;
     // Further addresses that the server may have, in the order in which they are tried.
     std::vector<HostPort> others = {};
-    // If set, Connect passes over an address whose server belongs to another job or is foreign, and tries the others.
-    // If not, such an answer makes Connect fail, unless another address succeeds.
+    // If true, Connect skips an address whose server belongs to another job or is not a Rondo store, and tries the
+    // other addresses. If false, such a server makes Connect fail, unless another address succeeds.
     bool expect_foreign_servers = false;
     std::shared_ptr<const JobToken> token = nullptr;  // null: a server that has a token refuses this client
     std::string job;                                  // at most 256 bytes; a server of another job refuses this client
-    TimePoint deadline;                               // for the connection with its handshake
-    // How long after its deadline a Wait awaits the server's list of missing keys.
+    TimePoint deadline;                               // for connecting, including the handshake
+    // How long a Wait waits, after its own deadline, for the server's list of missing keys.
     Duration answer_grace = std::chrono::milliseconds(200);
     std::shared_ptr<const Clock> clock;               // null: SteadyClock
     Logger* logger = nullptr;                         // must outlive the client
     std::shared_ptr<const TlsContext> tls = nullptr;  // null: no TLS
   };
 
-  // Tries every address of every host until one succeeds or the deadline passes. The rounds have growing pauses between
-  // them, because a server may start later than its clients. Errors:
+  // Tries every address of every host until one succeeds or the deadline passes. Between the rounds it pauses, longer
+  // each time, because a server may start later than its clients. Errors:
   // - kUnreachable, at the deadline: lists every address with the reason why it failed;
   // - kResource, some time before the deadline: this host has no local port left for the connection.
-  // At once, if no other address succeeded in the same round:
+  // These errors come at once, if no other address succeeded in the same round:
   // - kProtocol: the server at an address is not a Rondo store;
   // - kVersionMismatch: it has another version or another job;
   // - kAuth: the tokens differ, authentication by TLS failed, or only one side uses TLS;
@@ -58,7 +59,7 @@ class TcpStoreClient final : public RemoteStore {
  private:
   // A call that awaits its answer. The object is on the stack of the calling thread.
   struct Call {
-    std::condition_variable woken;  // signals that the answer is here, or that this thread must read now
+    std::condition_variable woken;  // signals that the answer has arrived, or that this thread must read now
     std::optional<Result<std::string>> answer;
   };
   TcpStoreClient(const Options& options, const HostPort& place, std::shared_ptr<const Clock> clock, Fd socket, Fd wake,

@@ -24,8 +24,9 @@ Result<ServerHandshake::Next> ServerHandshake::TakeHello(std::string& bytes) {
   if (!hello) return Next::kRead;
   hello_ = *std::move(hello);
   if (hello_.version != kVersion) {
-    return Fail(ErrorCode::kVersionMismatch, "the store speaks version {} of its protocol, this process version {}",
-                kVersion, hello_.version);
+    return Fail(ErrorCode::kVersionMismatch,
+                "the store speaks version {} of the store's protocol, but this process speaks version {}", kVersion,
+                hello_.version);
   }
   RONDO_ASSIGN(const std::optional<Nonce> nonce, proof_.Begin(!hello_.nonce.empty()));
   if (!nonce) return Next::kJudge;
@@ -70,7 +71,8 @@ Result<ClientHandshake::Next> ClientHandshake::Take(std::string& bytes) {
     proof_ = ToText(proof);
     return Next::kSend;
   }
-  // A refusal without proof is final too: whatever the reason, this store does not serve this client.
+  // A refusal ends the handshake even if the server has not proved the token, because a server that refuses does not
+  // serve this client in any case.
   if (taken->refused && !(client_.has_token() && taken->proof)) return Fail(*taken->refused);
   RONDO_TRY(client_.Believe(taken->proof ? reply.first(reply.size() - kProofBytes) : reply, taken->proof));
   if (taken->refused) return Fail(*taken->refused);

@@ -1,13 +1,14 @@
-// The handshake of a store's client and server: the order of its messages. It takes bytes and gives bytes, without
-// sockets.
+// The handshake between a store's client and server. The classes here enforce the order of the messages. They consume
+// and produce bytes and use no sockets.
 //
 //   client -> server   hello                 with the client's nonce, if the client has a token
 //   server -> client   challenge             with the server's nonce; only if both have a token
 //   client -> server   proof
 //   server -> client   hello reply           with the server's proof, if there was a challenge
 //
-// base/handshake.h says what each side proves. A server with a token serves nothing before the client's proof. A client
-// with a token accepts no welcome without the server's proof. Layout: docs/WIRE.md, "Store protocol".
+// base/handshake.h says what each side proves. A server with a token answers no request before the client has proved
+// the token. A client with a token accepts the server only after the server has proved the token. Layout: docs/WIRE.md,
+// "Store protocol".
 //
 // Thread rule: one thread at a time for each object.
 #pragma once

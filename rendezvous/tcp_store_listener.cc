@@ -29,10 +29,10 @@ Result<Fd> OpenListener(const TcpStoreServer::Options& options, const Clock& clo
     Fd fd(*options.listen_fd);
     const SocketAddress address = LocalSocketAddress(fd.get());
     if (address == SocketAddress{}) {
-      return Fail(ErrorCode::kInvalidArgument, "descriptor {} is no bound TCP socket", fd.get());
+      return Fail(ErrorCode::kInvalidArgument, "descriptor {} is not a bound TCP socket", fd.get());
     }
     if (listen(fd.get(), options.limits.backlog) != 0)
-      return Fail(ErrorCode::kResource, "a store cannot listen on {}: {}", address.ToString(), SystemWords(errno));
+      return Fail(ErrorCode::kResource, "the store cannot listen on {}: {}", address.ToString(), SystemWords(errno));
     fcntl(fd.get(), F_SETFD, FD_CLOEXEC);
     return fd;
   }

@@ -9,7 +9,7 @@
 namespace rondo {
 
 // Opens the socket that the options name: options.listen_fd, the first address of options.host, or every interface.
-// Every interface is [::], which serves IPv4 too, or 0.0.0.0 if IPv6 is off. Errors: as TcpStoreServer::Start.
+// "Every interface" means [::], which also accepts IPv4, or 0.0.0.0 if IPv6 is off. Errors: as TcpStoreServer::Start.
 Result<Fd> OpenListener(const TcpStoreServer::Options& options, const Clock& clock);
 
 }  // namespace rondo

@@ -10,7 +10,7 @@
 namespace rondo::store_protocol {
 namespace {
 
-constexpr std::size_t kSharedPieceBytes = 1024;  // a shorter value is copied, which costs less than a piece
+constexpr std::size_t kSharedPieceBytes = 1024;  // a shorter value is copied, which costs less than a separate piece
 constexpr std::size_t kGatheredPieceBytes = 16 << 10;
 
 enum HelloReplyKind : std::uint8_t { kPlain = 0, kChallenge = 1, kProved = 2 };
@@ -52,7 +52,7 @@ std::vector<std::string> ReadKeys(ByteReader& in, bool& fits) {
   return keys;
 }
 
-// Compares the part of the magic that has arrived, so that a foreign client is recognised by its first byte.
+// Compares the part of the magic that has arrived. So a foreign client is recognised when its first wrong byte arrives.
 bool CanBeMagic(std::string_view bytes) {
   const std::size_t seen = std::min(bytes.size(), kMagic.size());
   return bytes.substr(0, seen) == kMagic.substr(0, seen);
@@ -99,7 +99,8 @@ Result<std::optional<Hello>> TakeHello(std::string& bytes) {
   const bool nonce_fits =
       hello.version == kVersion ? nonce_bytes == 0 || nonce_bytes == kNonceBytes : nonce_bytes <= kMaxOtherNonceBytes;
   if (job_bytes > kMaxJobBytes || !nonce_fits) {
-    return Broken("a hello announces {} bytes of job and {} of nonce", job_bytes, nonce_bytes);
+    return Broken("a hello announces a job id of {} bytes and a nonce of {} bytes, which is not allowed", job_bytes,
+                  nonce_bytes);
   }
   if (in.remaining() < job_bytes + nonce_bytes) return std::nullopt;
   hello.job = in.Raw(job_bytes);
@@ -122,7 +123,7 @@ std::string Encode(const HelloReply& reply) {
 }
 
 Result<std::optional<HelloReply>> TakeHelloReply(std::string& bytes) {
-  if (!CanBeMagic(bytes)) return Broken("it answered '{}', which no Rondo store does", Printable(bytes));
+  if (!CanBeMagic(bytes)) return Broken("it answered '{}', which is not the answer of a Rondo store", Printable(bytes));
   if (bytes.size() < kHelloReplyHeadBytes) return std::nullopt;
   ByteReader in(bytes);
   in.Raw(kMagic.size());
@@ -131,9 +132,10 @@ Result<std::optional<HelloReply>> TakeHelloReply(std::string& bytes) {
   const auto code = in.Number<std::uint8_t>();
   const auto kind = in.Number<std::uint8_t>();
   const std::size_t text_bytes = in.Number<std::uint16_t>();
-  if (text_bytes > kMaxHelloTextBytes) return Broken("its hello announces {} bytes of text", text_bytes);
+  if (text_bytes > kMaxHelloTextBytes)
+    return Broken("the store's hello announces a text of {} bytes, which is not allowed", text_bytes);
   if (kind > kProved || (kind == kChallenge && (code != 0 || text_bytes != kNonceBytes))) {
-    return Broken("it answered with a hello of kind {} that has code {} and {} bytes", kind, code, text_bytes);
+    return Broken("the store answered with an invalid hello: kind {}, code {}, {} bytes", kind, code, text_bytes);
   }
   const std::size_t proof_bytes = kind == kProved ? kProofBytes : 0;
   if (in.remaining() < text_bytes + proof_bytes) return std::nullopt;
@@ -234,9 +236,10 @@ Result<Request> DecodeRequest(std::string_view frame) {
     }
     case kDelete: request.body = DeleteRequest{ReadKeys(in, fits)}; break;
     case kAbandon: request.body = AbandonRequest{}; break;
-    default: return Broken("a request of unknown kind {}", kind);
+    default: return Broken("a request has the unknown kind {}", kind);
   }
-  if (!fits || !in.AtEnd()) return Broken("a request of kind {} with {} bytes does not add up", kind, frame.size());
+  if (!fits || !in.AtEnd())
+    return Broken("the fields of a request of kind {} do not fill its {} bytes exactly", kind, frame.size());
   return request;
 }
 
@@ -332,9 +335,10 @@ Result<Reply> DecodeReply(std::string_view frame) {
   Reply reply;
   reply.id = in.Number<std::uint64_t>();
   const auto code = in.Number<std::uint8_t>();
-  if (!in.ok()) return Broken("a reply of {} bytes", frame.size());
+  if (!in.ok()) return Broken("a reply has only {} bytes, less than its header", frame.size());
   if (code != 0) reply.error = ErrorCodeFromNumber(code);
-  if (reply.error && static_cast<std::uint8_t>(*reply.error) != code) return Broken("a reply of kind {}", code);
+  if (reply.error && static_cast<std::uint8_t>(*reply.error) != code)
+    return Broken("a reply has the unknown error code {}", code);
   reply.payload = in.Raw(in.remaining());
   return reply;
 }
@@ -342,9 +346,10 @@ Result<Reply> DecodeReply(std::string_view frame) {
 Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view payload) {
   ByteReader in(payload);
   const auto count = in.Number<std::uint32_t>();
-  // A value takes at least one byte on the wire and forty in memory. So the frame's length alone does not bound the
-  // memory that a count asks for.
-  if (count > kMaxBatch || count > in.remaining()) return Broken("{} values in {} bytes", count, payload.size());
+  // A value takes at least one byte on the wire, but forty bytes in memory. So the length of the frame alone does not
+  // bound the memory that a claimed count would need.
+  if (count > kMaxBatch || count > in.remaining())
+    return Broken("a reply announces {} values, but has only {} bytes", count, payload.size());
   std::vector<std::optional<std::string>> values;
   values.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -354,14 +359,14 @@ Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view pa
       values.emplace_back(std::string(in.Text(kMaxValueBytes)));
     }
   }
-  if (!in.AtEnd()) return Broken("{} values in {} bytes do not add up", count, payload.size());
+  if (!in.AtEnd()) return Broken("{} values do not fill their reply of {} bytes exactly", count, payload.size());
   return values;
 }
 
 Result<std::int64_t> DecodeNumber(std::string_view payload) {
   ByteReader in(payload);
   const auto number = static_cast<std::int64_t>(in.Number<std::uint64_t>());
-  if (!in.AtEnd()) return Broken("a number of {} bytes", payload.size());
+  if (!in.AtEnd()) return Broken("a reply with a number has {} bytes; expected 8", payload.size());
   return number;
 }
 
@@ -370,7 +375,8 @@ Result<CompareSetResult> DecodeCompareSet(std::string_view payload) {
   CompareSetResult result;
   result.swapped = in.Number<std::uint8_t>() != 0;
   result.current = in.Text(kMaxValueBytes);
-  if (!in.AtEnd()) return Broken("a compare-and-set answer of {} bytes does not add up", payload.size());
+  if (!in.AtEnd())
+    return Broken("the fields of a compare-and-set reply do not fill its {} bytes exactly", payload.size());
   return result;
 }
 

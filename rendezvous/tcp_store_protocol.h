@@ -33,13 +33,13 @@ inline constexpr std::uint16_t kVersion = 2;
 
 inline constexpr std::size_t kHelloHeadBytes = 16;
 inline constexpr std::size_t kMaxJobBytes = 256;
-// In the hello of another version, which is read so that it can be refused with the version.
+// The limit for the nonce in a hello of another version. Such a hello is read so that the refusal can name its version.
 inline constexpr std::size_t kMaxOtherNonceBytes = 1024;
 inline constexpr std::size_t kHelloReplyHeadBytes = 14;
 inline constexpr std::size_t kMaxHelloTextBytes = 1024;
 
 inline constexpr std::size_t kLengthBytes = 4;
-inline constexpr std::size_t kFrameHeadBytes = 9;  // id and kind: the least value of a frame's length field
+inline constexpr std::size_t kFrameHeadBytes = 9;  // id and kind; the smallest value of a frame's length field
 // The size of a full batch: keys, values, and a length field for each key and each value.
 inline constexpr std::size_t kMaxFrameBytes = kMaxBatchBytes + kMaxBatch * 8 + kMaxKeyBytes + kMaxValueBytes + 64;
 
@@ -47,17 +47,18 @@ inline constexpr std::size_t kMaxFrameBytes = kMaxBatchBytes + kMaxBatch * 8 + k
 
 struct Hello {
   std::uint16_t version = kVersion;
-  std::string job;    // processes of different jobs are kept apart
+  std::string job;    // the client's job; a server of another job refuses the client
   std::string nonce;  // kNonceBytes if the client has a job token, otherwise empty
 };
 std::string Encode(const Hello& hello);
 
-// A welcome, a refusal or a challenge.
+// The server's reply to a hello: a welcome, a refusal or a challenge.
 struct HelloReply {
   std::uint16_t version = kVersion;
   std::optional<Error> refused;
-  std::optional<Nonce> challenge;   // asks the client to prove the job's token; another reply follows the proof
-  std::optional<TokenProof> proof;  // that the server knows the token; present if the client has proved the same
+  std::optional<Nonce> challenge;  // asks the client to prove the job's token; another reply follows the proof
+  // Proves that the server knows the token. It is present if the client has proved that it knows the token.
+  std::optional<TokenProof> proof;
 };
 std::string Encode(const HelloReply& reply);
 
@@ -111,16 +112,16 @@ std::string EncodeCompareSet(std::uint64_t id, std::string_view key, std::option
 std::string EncodeDelete(std::uint64_t id, std::span<const std::string> keys);
 std::string EncodeAbandon(std::uint64_t id);
 
-// Decodes the content of one frame. kProtocol: it is no request of this version.
+// Decodes the content of one frame. kProtocol: it is not a request of this version.
 Result<Request> DecodeRequest(std::string_view frame);
 
 // ---- replies ----
 
-// Bytes that wait to be sent, kept as pieces. A value that goes to a thousand clients is held in memory once.
+// Bytes that wait to be sent, kept as pieces. A value that is sent to a thousand clients is in memory only once.
 class Outgoing {
  public:
   void Append(std::string bytes);
-  // Copies a small value and shares a large one.
+  // Copies a small value. Keeps a reference to a large value.
   void AppendValue(std::shared_ptr<const std::string> value);
 
   std::size_t bytes() const { return bytes_; }
@@ -131,19 +132,19 @@ class Outgoing {
   void Consume(std::size_t bytes);
 
  private:
-  // Appends to the last piece if that piece is small and not shared; otherwise begins a new piece.
+  // Appends to the final piece if that piece is small and not shared; otherwise begins a new piece.
   void AppendSmall(std::string_view bytes);
 
   std::deque<std::shared_ptr<const std::string>> pieces_;
   std::shared_ptr<std::string> growing_;  // the last piece, if it may grow
-  std::size_t consumed_ = 0;              // bytes already sent of the first piece
+  std::size_t consumed_ = 0;              // the number of bytes of the first piece that are already sent
   std::size_t bytes_ = 0;
 };
 
 using SharedValue = std::shared_ptr<const std::string>;
 
-// Each writes the answer to a request: AppendDone to Set, AppendValues to Get and Wait (null: absent), AppendNumber to
-// Add (the sum) and Delete (the count).
+// Each of these functions writes the answer to a request. AppendDone answers Set. AppendValues answers Get and Wait
+// (null: absent). AppendNumber answers Add with the sum, and Delete with the count.
 void AppendDone(std::uint64_t id, Outgoing& out);
 void AppendValues(std::uint64_t id, std::span<const SharedValue> values, Outgoing& out);
 void AppendNumber(std::uint64_t id, std::int64_t number, Outgoing& out);
@@ -157,8 +158,8 @@ struct Reply {
   std::string payload;
 };
 Result<Reply> DecodeReply(std::string_view frame);
-// Decode a payload as the answer to a Get or Wait, to an Add or Delete, and to a CompareSet. kProtocol: the payload has
-// another form.
+// These functions decode a payload as the answer to a Get or Wait, to an Add or Delete, and to a CompareSet. kProtocol:
+// the payload does not have that form.
 Result<std::vector<std::optional<std::string>>> DecodeValues(std::string_view payload);
 Result<std::int64_t> DecodeNumber(std::string_view payload);
 Result<CompareSetResult> DecodeCompareSet(std::string_view payload);

@@ -43,9 +43,10 @@ namespace {
 
 using asio::ip::tcp;
 
-// The size of one read from one client. The buffer is shared, so idle clients need no memory for it.
+// The largest number of bytes of one read from one client. All clients share the buffer, so idle clients need no memory
+// for it.
 constexpr std::size_t kRequestReadBytes = 64 << 10;
-constexpr std::size_t kReadsInARow = 16;  // then other clients are served
+constexpr std::size_t kReadsInARow = 16;  // after this many reads from one client, other clients are served
 constexpr std::size_t kWritePieces = 64;
 constexpr Duration kLogPause = std::chrono::seconds(1);
 // Descriptors of Asio's event loop: an epoll set, an eventfd and a timerfd.
@@ -62,8 +63,8 @@ TcpStoreServer::Limits WithinDescriptors(TcpStoreServer::Limits limits) {
 
 }  // namespace
 
-// Runs on its own thread; mutex_ guards what other threads see. A handler waits until a socket is ready and then makes
-// a system call that does not block. So no handler keeps a pointer into a buffer that may move.
+// Runs on its own thread; mutex_ guards the members that other threads use. A handler is called when a socket is ready,
+// and then makes a system call that does not block. No call is pending between two handlers, so buffers may move then.
 class TcpStoreServer::Loop {
  public:
   Loop(const Options& options, std::string name, std::shared_ptr<const Clock> clock)
@@ -97,10 +98,11 @@ class TcpStoreServer::Loop {
       thread_ = StartServiceThread("rondo-store", [this] { Run(); });
     } catch (const std::system_error& failure) {  // the thread could not be started
       acceptor_.release(error);
-      return Fail(ErrorCode::kResource, "no thread for the store's server: {}", TaskWords(failure.code().value()));
+      return Fail(ErrorCode::kResource, "the thread of the store's server could not be started: {}",
+                  TaskWords(failure.code().value()));
     } catch (const std::exception& failure) {  // out of memory
       acceptor_.release(error);
-      return Fail(ErrorCode::kResource, "no thread for the store's server: {}", failure.what());
+      return Fail(ErrorCode::kResource, "the thread of the store's server could not be started: {}", failure.what());
     }
     return {};
   }
@@ -143,8 +145,9 @@ class TcpStoreServer::Loop {
     bool writing = false;  // a wait for writability is pending
     bool paused = false;   // nothing is read until the output has drained
     bool closing = false;  // the connection closes when its output is sent
-    bool has_room = true;  // false: no descriptor was left, so the connection exists only to be refused
-    std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;  // valid until the hello is complete
+    bool has_room = true;  // false: no descriptor was available, so the client will only be refused
+    // This connection's entry in before_hello_; valid until the hello is complete.
+    std::list<std::pair<TimePoint, TcpStoreService::ClientId>>::iterator hello;
   };
   using Id = TcpStoreService::ClientId;
 
@@ -153,15 +156,16 @@ class TcpStoreServer::Loop {
       try {
         io_.run();
         return;
-      } catch (const std::exception& failure) {  // one handler without memory must not end the store for all clients
+      } catch (const std::exception& failure) {
+        // If memory runs out in one handler, the store must still serve all clients.
         IfMemoryAllows([&] { Log(logger_, LogLevel::kWarning, "store {}: {}", name_, failure.what()); });
         IfMemoryAllows([&] { GoOn(); });
       }
     }
   }
 
-  // Continues after an exception in a handler. A connection that is no longer read, or has output that no handler will
-  // send, is closed, so that its client notices.
+  // Continues after an exception in a handler. If no handler will read from a connection, or send its output, the
+  // connection is closed, so that its client detects the failure.
   void GoOn() {
     std::vector<Id> deserted;
     for (const auto& [id, connection] : connections_) {
@@ -201,8 +205,8 @@ class TcpStoreServer::Loop {
   }
 
   std::error_code AcceptOne(bool has_room) {
-    // accept4 instead of Asio's accept: sockets from Asio would be inherited by a program that this process executes,
-    // and outlive the server there.
+    // Uses accept4 instead of Asio's accept. A program that this process executes would inherit sockets from Asio, and
+    // would keep them open after the server has ended.
     Fd fd(accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     std::error_code error(fd.get() < 0 ? errno : 0, std::system_category());
     if (error) return error;
@@ -235,20 +239,21 @@ class TcpStoreServer::Loop {
     socket.non_blocking(true, ignored);
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    // A client whose host vanished is noticed by unanswered probes after (2 + 1) * 10 s.
+    // If a client's host disappears, unanswered probes reveal this after (2 + 1) * 10 s.
     SetNumber(socket, TCP_KEEPIDLE, 10);
     SetNumber(socket, TCP_KEEPINTVL, 10);
     SetNumber(socket, TCP_KEEPCNT, 2);
     const auto endpoint = socket.remote_endpoint(ignored);
 
     if (before_hello_.size() >= limits_.max_before_hello) {
-      DropUnknown(before_hello_.front().second, "others came before it said hello");
+      DropUnknown(before_hello_.front().second, "too many other clients connected before it sent its hello");
     }
     const Id id = service_.Connect();
     Connection& connection = connections_.try_emplace(id, std::move(socket)).first->second;
     connection.has_room = has_room;
     if (!has_room)  // the client retries until a descriptor is free
-      service_.RefuseAtHello(id, Error(ErrorCode::kNotReady, "it cannot take connections: " + SystemWords(EMFILE)));
+      service_.RefuseAtHello(
+          id, Error(ErrorCode::kNotReady, "the store cannot accept connections: " + SystemWords(EMFILE)));
     connection.peer = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
     const TimePoint until = SteadyNow() + std::chrono::milliseconds(limits_.hello_timeout_ms);
     connection.hello = before_hello_.insert(before_hello_.end(), {until, id});
@@ -261,7 +266,8 @@ class TcpStoreServer::Loop {
     Read(id, connection);
   }
 
-  // Reads and discards bytes. A close with unread bytes sends a reset, which may overtake the answer.
+  // Reads and discards bytes. This is necessary because closing a socket with unread bytes sends a reset, and the reset
+  // may arrive before the answer.
   static void Drain(tcp::socket& socket) {
     std::array<char, 4096> waste;
     for (int i = 0; i < 16 && recv(socket.native_handle(), waste.data(), waste.size(), MSG_DONTWAIT) > 0; ++i) {
@@ -272,7 +278,7 @@ class TcpStoreServer::Loop {
     setsockopt(socket.native_handle(), IPPROTO_TCP, name, &value, sizeof value);
   }
 
-  // Asio's timers use the machine's clock, so the times in before_hello_ do as well.
+  // Asio's timers use the machine's clock, so the times in before_hello_ must also use that clock.
   static TimePoint SteadyNow() { return asio::steady_timer::clock_type::now(); }
 
   // The oldest connection times out first, because all have the same timeout.
@@ -283,7 +289,7 @@ class TcpStoreServer::Loop {
       if (error) return;
       while (!before_hello_.empty() && before_hello_.front().first <= SteadyNow()) {
         DropUnknown(before_hello_.front().second,
-                    fmt::format("it said no hello within {} ms", limits_.hello_timeout_ms));
+                    fmt::format("it sent no hello within {} ms", limits_.hello_timeout_ms));
       }
       AwaitHello();
     });
@@ -321,8 +327,8 @@ class TcpStoreServer::Loop {
       if (!Heed(id, connection, service_.Receive(id, bytes))) return;
       if (!connection.wire.has_tls() && bytes.size() < scratch.size()) break;
     }
-    // Other clients are served now. Bytes that TLS holds do not make the socket readable, so a posted handler reads
-    // them.
+    // Other clients are served first. Bytes that TLS has already read do not make the socket readable, so a posted
+    // handler reads them.
     if (!connection.wire.HasReceived()) return Read(id, connection);
     asio::post(io_, [this, id] {
       Connection* found = Find(id);
@@ -333,14 +339,15 @@ class TcpStoreServer::Loop {
     connection.reading = true;
   }
 
-  // A descriptor may be free by the time that the client's hello arrives.
+  // Checks once more whether a descriptor is free, because one may have become free before the client's hello arrived.
   void LookForRoom(Id id, Connection& connection) {
     KeepSpare();
     connection.has_room = static_cast<bool>(spare_);
     if (connection.has_room) service_.RefuseAtHello(id, std::nullopt);
   }
 
-  // The client has the reason from a TLS alert. A Rondo client without TLS gets it in a hello reply.
+  // Closes the connection after TLS failed. The client gets the reason as a TLS alert. A Rondo client without TLS gets
+  // the reason in a hello reply.
   void OnTlsFailure(Id id, Connection& connection) {
     const Error& why = *connection.wire.failure();
     if (service_.SaidHello(id)) {
@@ -355,10 +362,11 @@ class TcpStoreServer::Loop {
     Count(&Stats::auth_failed);
     LogRarely(fmt::format("refused {}: {}", connection.peer, why.message()));
     if (ours) {
-      const Error refusal(ErrorCode::kAuth, "the store wants TLS, and this process does not speak it");
+      const Error refusal(ErrorCode::kAuth, "the store requires TLS, and this process does not use it");
       Wire().SendAll(fd, AsBytes(Encode(store_protocol::HelloReply{.refused = refusal})));
     }
-    // Further bytes are discarded so that the client can read the reason. before_hello_ limits the time for that.
+    // Further bytes of the client are discarded, so that it can read the reason. The timeout in before_hello_ limits
+    // the time for this.
     connection.closing = true;
     connection.wire = Wire();
     std::error_code ignored;
@@ -370,7 +378,7 @@ class TcpStoreServer::Loop {
   bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == TcpStoreService::Fate::kDrop) {
       if (!service_.SaidHello(id)) {
-        // A client that begins with TLS gets an alert, so that it can report why there is no answer.
+        // A client that begins with TLS gets an alert, so that it can report why the server does not answer.
         if (!tls_ && BeginsTls(connection.wire.beginning())) {
           connection.wire.SendAll(connection.socket.native_handle(), kTlsNotSpoken);
           Drain(connection.socket);
@@ -385,7 +393,8 @@ class TcpStoreServer::Loop {
       return false;
     }
     if (verdict.fate == TcpStoreService::Fate::kClose && !connection.closing) {
-      connection.closing = true;  // stays in before_hello_, which limits the time until the close
+      // The connection stays in before_hello_, so that its timeout also limits the time until the close.
+      connection.closing = true;
       Count(verdict.auth_failed ? &Stats::auth_failed : &Stats::refused);
       LogRarely(fmt::format("refused {}: {}", connection.peer, verdict.reason));
     }
@@ -399,8 +408,8 @@ class TcpStoreServer::Loop {
   }
 
   void SendAnswers() {
-    // A write may fail and close its connection, or drain the output and resume the client, which may answer other
-    // clients.
+    // Loops because a write can lead to further answers: when it empties a client's output, the client's postponed
+    // requests run, and they may answer other clients.
     for (auto answered = service_.TakeAnswered(); !answered.empty(); answered = service_.TakeAnswered()) {
       for (const Id id : answered) {
         Connection* connection = Find(id);
@@ -421,7 +430,7 @@ class TcpStoreServer::Loop {
     }
     if (!connection.wire.Flush(connection.socket.native_handle())) return AwaitRoom(id, connection);
     if (connection.closing) {
-      // The reason is sent, and the end of the stream follows. The client closes when it has read both.
+      // The reason has been sent, so the end of the stream is sent now. The client closes when it has read both.
       std::error_code ignored;
       connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
       return Read(id, connection);
@@ -429,8 +438,8 @@ class TcpStoreServer::Loop {
     if (connection.paused || service_.LeftOff(id)) Resume(id, connection);
   }
 
-  // Resumes reading and postponed requests when the output has drained. It does so in a later handler, because this one
-  // may be in the middle of another client's request.
+  // Resumes reading and postponed requests when the output has been sent. This happens in a later handler, because the
+  // current handler may be processing another client's request.
   void Resume(Id id, Connection& connection) {
     connection.paused = false;
     asio::post(io_, [this, id] {
@@ -472,10 +481,10 @@ class TcpStoreServer::Loop {
     CountClients();
   }
 
-  // The client has closed its connection.
+  // Called when the client has closed its connection.
   void Leave(Id id) {
     if (service_.SaidHello(id)) return Close(id);
-    DropUnknown(id, "it went away before its hello was complete");
+    DropUnknown(id, "it disconnected before its hello was complete");
   }
 
   void DropUnknown(Id id, const std::string& reason) {
@@ -504,7 +513,8 @@ class TcpStoreServer::Loop {
       ++unlogged_;
       return;
     }
-    const std::string before = unlogged_ == 0 ? "" : fmt::format(" ({} more since the last line)", unlogged_);
+    const std::string before =
+        unlogged_ == 0 ? "" : fmt::format(" ({} more such events since the previous line)", unlogged_);
     Log(logger_, LogLevel::kWarning, "store {}: {}{}", name_, text, before);
     logged_ = now;
     unlogged_ = 0;
@@ -525,7 +535,8 @@ class TcpStoreServer::Loop {
   asio::steady_timer accept_pause_;
   asio::steady_timer hello_timer_;
   std::vector<char> scratch_;
-  Fd spare_;  // closed when no descriptor is left, so that one client can be accepted and refused
+  Fd spare_;  // a spare descriptor: when all others are in use, it is closed, so that one client can be accepted and
+              // refused
   std::map<Id, Connection> connections_;
   std::list<std::pair<TimePoint, Id>> before_hello_;  // oldest first
   std::optional<TimePoint> logged_;
@@ -544,8 +555,8 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<Loop> loop, std::string address, 
     : owner_pid_(getpid()), loop_(std::move(loop)), address_(std::move(address)), port_(port) {}
 
 TcpStoreServer::~TcpStoreServer() {
-  // A forked child has no serving thread, and its epoll set is shared with the parent, which continues to serve. So the
-  // child does not touch the loop.
+  // A forked child must not touch the loop. The child has no serving thread, and it shares its epoll set with the
+  // parent, which continues to serve.
   if (getpid() != owner_pid_) (void)loop_.release();
 }
 
@@ -560,10 +571,10 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& opt
     fd.Release();
     return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop), bound.ToString(), bound.port));
   } catch (const std::system_error& failure) {  // no descriptors for Asio's event loop
-    return Fail(ErrorCode::kResource, "no event loop for the store's server: {}",
+    return Fail(ErrorCode::kResource, "the event loop of the store's server could not be created: {}",
                 SystemWords(failure.code().value(), kLoopDescriptors));
   } catch (const std::exception& failure) {
-    return Fail(ErrorCode::kResource, "no event loop for the store's server: {}", failure.what());
+    return Fail(ErrorCode::kResource, "the event loop of the store's server could not be created: {}", failure.what());
   }
 }
 
@@ -571,13 +582,13 @@ TcpStoreServer::Stats TcpStoreServer::stats() const { return loop_->stats(); }
 
 std::string TcpStoreServer::Stats::RejectedSummary() const {
   std::vector<std::string> parts;
-  const auto tell = [&](std::uint64_t count, std::string_view one, std::string_view what) {
+  const auto list = [&](std::uint64_t count, std::string_view one, std::string_view what) {
     if (count != 0) parts.push_back(fmt::format("{} {}{} {}", count, one, count == 1 ? "" : "s", what));
   };
-  tell(unknown, "unknown client", "dropped");
-  tell(refused, "client", "refused");
-  tell(auth_failed, "client", "that did not prove to belong");
-  tell(broken, "client", "dropped for breaking the protocol");
+  list(unknown, "unknown client", "dropped");
+  list(refused, "client", "refused");
+  list(auth_failed, "client", "that could not prove to belong to the job");
+  list(broken, "client", "dropped because of a protocol error");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

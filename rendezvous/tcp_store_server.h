@@ -1,4 +1,4 @@
-// The TCP store's server: a listener, one thread, and a TcpStoreService behind it.
+// The TCP store's server. It consists of a listener, one thread, and a TcpStoreService that answers the requests.
 //
 // Foreign clients (port scanners, browsers, TLS clients) may connect to the port without harm. A client must send a
 // correct hello, and prove the job's token, within hello_timeout_ms. Otherwise it is dropped and counted. The log gets
@@ -26,11 +26,12 @@ class TcpStoreServer {
  public:
   struct Limits {
     TcpStoreService::Limits service;
-    // The number of connections that may be without a hello. One more closes the oldest. The server lowers the limit to
-    // at most a quarter of RLIMIT_NOFILE at its start, so that the other descriptors remain for clients of the job.
+    // The number of connections that may exist before their hello. If there is one more, the oldest is closed. The
+    // server lowers the limit to at most a quarter of RLIMIT_NOFILE at its start, so that the other descriptors remain
+    // for clients of the job.
     std::size_t max_before_hello = 1024;
     int hello_timeout_ms = 5000;
-    int accept_pause_ms = 50;  // the pause after accept failed for lack of descriptors or memory
+    int accept_pause_ms = 50;  // the pause after accept failed because descriptors or memory ran out
     int backlog = 4096;        // connections that the kernel completes before the server accepts them
   };
 
@@ -45,33 +46,37 @@ class TcpStoreServer {
     // Clients that cannot prove this token are refused; null: clients that have a token are refused.
     std::shared_ptr<const JobToken> token;
     Limits limits;
-    // The deadline for looking up `host` (a number needs no lookup), and for waiting until a port is free that only
-    // ended connections (TIME-WAIT) hold.
+    // The deadline for looking up `host` (a numeric address needs no lookup), and for waiting until a port is free that
+    // only closed connections (TIME-WAIT) occupy.
     TimePoint deadline;
     Logger* logger = nullptr;  // must outlive the server
     // For deadlines and for the pause between log lines; null: SteadyClock.
     std::shared_ptr<const Clock> clock;
-    // null: no TLS. Otherwise a client without TLS is refused; a client of Rondo's gets the reason in a hello reply.
+    // null: no TLS. Otherwise a client without TLS is refused; a Rondo client gets the reason in a hello reply.
     std::shared_ptr<const TlsContext> tls = nullptr;
   };
 
   struct Stats {
     std::uint64_t accepted = 0;  // accepted connections
-    std::uint64_t unknown = 0;   // closed before a complete hello: timed out, spoke another protocol, or disconnected
-    std::uint64_t refused = 0;   // sent a hello and were refused with a reason: version, job, a limit
-    // Failed to prove the job's token or to authenticate by TLS, or offered a token or TLS that the server lacks.
+    // Connections that ended before a complete hello: timed out, another protocol, or disconnected.
+    std::uint64_t unknown = 0;
+    std::uint64_t refused = 0;  // clients that sent a hello and were refused with a reason: version, job, a limit
+    // Clients that failed to prove the job's token or to authenticate by TLS, or offered a token or TLS that the server
+    // lacks.
     std::uint64_t auth_failed = 0;
-    std::uint64_t broken = 0;         // closed after the hello, because they broke the protocol or a limit
-    std::uint64_t accept_pauses = 0;  // times that accept lacked a descriptor or memory
-    std::size_t clients = 0;          // clients connected now, after their hello
+    // Clients that were disconnected after the hello, because they violated the protocol or a limit.
+    std::uint64_t broken = 0;
+    std::uint64_t accept_pauses = 0;  // how many times accept failed because descriptors or memory ran out
+    std::size_t clients = 0;          // the number of clients that are connected now and have completed their hello
 
     // Describes the rejected clients: "7 unknown clients dropped, 2 clients refused". Gives "" if there are none.
     std::string RejectedSummary() const;
   };
 
   // Binds the port and begins to serve. Errors:
-  // - kAddressInUse: the port is taken, or every port of the range. The message names the address and what holds the
-  //   port. Start waits until the deadline only for a port that frees itself; otherwise the error comes at once.
+  // - kAddressInUse: the port is taken, or every port of the range. The message names the address and what uses the
+  //   port. Start waits until the deadline only if closed connections (TIME-WAIT) occupy the port; otherwise it fails
+  //   at once.
   // - kInvalidArgument: the address is not one of this machine's.
   // - kUnreachable: the host has no address.
   // - kResource: a limit of the system.
@@ -87,13 +92,13 @@ class TcpStoreServer {
   // "tcp://" and the address.
   std::string Describe() const { return "tcp://" + address_; }
 
-  // Thread rule of the functions below: any thread.
+  // Any thread may call the functions below.
   Stats stats() const;
-  // Blocks until no client that completed its hello is connected. Gives false if one still is at the deadline. A
-  // process that serves its own job's store calls this, so that the store stays until the other ranks have read what
-  // they need.
+  // Blocks until no client that completed its hello is connected. Gives false if a client is still connected at the
+  // deadline. A process that serves its own job's store calls this, so that the store stays available until the other
+  // ranks have read what they need.
   bool WaitUntilNoClients(TimePoint deadline) const;
-  // Accepts no connection from now on and frees the port before it returns. Connected clients are served further.
+  // Accepts no connection from now on and frees the port before it returns. Connected clients are still served.
   void TakeNoMore();
 
  private:

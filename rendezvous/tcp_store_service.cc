@@ -31,11 +31,11 @@ TcpStoreService::ClientId TcpStoreService::Connect() {
 
 TcpStoreService::Verdict TcpStoreService::Receive(ClientId id, Bytes bytes) {
   Client& client = clients_.at(id);
-  if (client.closing) return {.fate = Fate::kClose, .reason = "it was refused"};
+  if (client.closing) return {.fate = Fate::kClose, .reason = "the client was refused"};
   if (input_bytes_ + bytes.size() > options_.limits.max_input_bytes) {
     return {.fate = Fate::kDrop,
-            .reason =
-                fmt::format("unfinished requests of all clients would pass {} bytes", options_.limits.max_input_bytes)};
+            .reason = fmt::format("the unfinished requests of all clients together would exceed {} bytes",
+                                  options_.limits.max_input_bytes)};
   }
   client.input.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   input_bytes_ += bytes.size();
@@ -45,9 +45,9 @@ TcpStoreService::Verdict TcpStoreService::Receive(ClientId id, Bytes bytes) {
 TcpStoreService::Verdict TcpStoreService::Resume(ClientId id) { return Process(id, clients_.at(id)); }
 
 TcpStoreService::Verdict TcpStoreService::Process(ClientId id, Client& client) {
-  if (client.closing) return {.fate = Fate::kClose, .reason = "it was refused"};
+  if (client.closing) return {.fate = Fate::kClose, .reason = "the client was refused"};
   const std::size_t input_before = client.input.size();
-  std::size_t done = 0;  // bytes of client.input that are processed; erased once at the end
+  std::size_t done = 0;  // the number of bytes of client.input that are processed; they are erased together at the end
   Verdict verdict;
   if (!client.said_hello) {
     verdict = TakeHello(client);
@@ -93,13 +93,13 @@ TcpStoreService::Verdict TcpStoreService::TakeHello(Client& client) {
   const std::string& job = client.handshake.hello().job;
   if (!options_.job.empty() && job != options_.job) {
     return Refuse(client, Error(ErrorCode::kVersionMismatch,
-                                fmt::format("the store serves job '{}', this process belongs to job '{}'", options_.job,
-                                            Printable(job))));
+                                fmt::format("the store serves job '{}', but this process belongs to job '{}'",
+                                            options_.job, Printable(job))));
   }
   if (clients_after_hello_ >= options_.limits.max_clients) {
     return Refuse(client,
                   Error(ErrorCode::kResource,
-                        fmt::format("the store has {} clients, as many as its limit allows", clients_after_hello_)));
+                        fmt::format("the store already has {} clients, which is its limit", clients_after_hello_)));
   }
   if (client.refusal) return Refuse(client, *client.refusal);
   client.output.Append(client.handshake.Encode({}));
@@ -195,7 +195,7 @@ Status TcpStoreService::StartWait(ClientId id, Client& client, std::uint64_t req
     store_protocol::AppendError(
         request,
         Error(ErrorCode::kResource,
-              fmt::format("this process has {} waits pending in the store, as many as its limit allows",
+              fmt::format("this process already has {} waits pending in the store; more are refused",
                           client.waits.size())),
         client.output);
     return {};
@@ -212,7 +212,7 @@ Status TcpStoreService::StartWait(ClientId id, Client& client, std::uint64_t req
 
 void TcpStoreService::Abandon(Client& client, std::uint64_t request) {
   const auto found = client.waits.find(request);
-  if (found == client.waits.end()) return;  // its answer is already sent or waits in the output
+  if (found == client.waits.end()) return;  // the Wait's answer is already sent or is in the output
   const StoreState::WaitId wait = found->second;
   const std::size_t awaited = state_.KeysOf(wait);
   store_protocol::AppendError(request, MissingKeys(state_.Abandon(wait), awaited), client.output);
@@ -236,8 +236,9 @@ void TcpStoreService::AnswerValues(std::uint64_t request, const std::vector<Stor
   if (bytes > kMaxBatchBytes) {
     store_protocol::AppendError(
         request,
-        Error(ErrorCode::kResource, fmt::format("the {} values have {} bytes together; at most {} come in one answer",
-                                                values.size(), bytes, kMaxBatchBytes)),
+        Error(ErrorCode::kResource,
+              fmt::format("the {} values have {} bytes together, but one answer may have at most {}", values.size(),
+                          bytes, kMaxBatchBytes)),
         out);
   } else {
     store_protocol::AppendValues(request, values, out);

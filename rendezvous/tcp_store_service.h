@@ -1,9 +1,9 @@
-// The TCP store's server without its sockets: it tracks the clients' handshakes, requests and pending Waits. It takes
-// bytes and gives bytes, at once, without clock or thread, so that a test can feed it byte by byte.
+// The TCP store's server without its sockets: it tracks the clients' handshakes, requests and pending Waits. It
+// consumes and produces bytes at once and uses no clock or thread, so a test can feed it byte by byte.
 //
-// Memory is bounded by the sum of three: Limits::state, max_input_bytes for unfinished requests, and the output of each
-// client. A client's output holds the answers to requests that were read before the output passed
-// max_client_output_bytes. Large values in it are shared with the store, not copied.
+// Memory is bounded by the sum of Limits::state, max_input_bytes for unfinished requests, and the outputs of all
+// clients. A client's output holds the answers to requests that were read before the output passed
+// max_client_output_bytes. Large values in the output are shared with the store, not copied.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -31,12 +31,13 @@ class TcpStoreService {
 
   struct Limits {
     StoreState::Limits state;
-    std::size_t max_clients = 16384;  // clients after their hello; one more is refused with kResource
-    // Unfinished requests of all clients together; a client that exceeds it is dropped.
+    std::size_t max_clients = 16384;  // clients that completed their hello; one more is refused with kResource
+    // The limit for unfinished requests of all clients together. A client whose request exceeds the limit is dropped.
     std::size_t max_input_bytes = 256 << 20;
     // While a client's output exceeds this, its further requests wait unread.
     std::size_t max_client_output_bytes = 1 << 20;
-    std::size_t max_client_waits = 4096;  // pending Waits of one client; one more is answered with kResource
+    // The limit for pending Waits of one client; one more is answered with kResource.
+    std::size_t max_client_waits = 4096;
   };
 
   struct Options {
@@ -60,7 +61,8 @@ class TcpStoreService {
   };
 
   ClientId Connect();
-  // The next complete hello of this client is answered with this refusal. nullopt withdraws an earlier refusal.
+  // When this client's hello is complete, the service answers it with this refusal. nullopt withdraws an earlier
+  // refusal.
   void RefuseAtHello(ClientId id, std::optional<Error> why) { clients_.at(id).refusal = std::move(why); }
   // Takes bytes from a client and answers the requests that they complete.
   Verdict Receive(ClientId id, Bytes bytes);
@@ -72,12 +74,13 @@ class TcpStoreService {
   store_protocol::Outgoing& output(ClientId id) { return clients_.at(id).output; }
   // Whether the client's socket should be read now. If not, its bytes stay in the socket.
   bool WantsInput(ClientId id) const;
-  // Whether requests wait because the output is full. Call Resume when it has drained.
+  // Whether requests wait because the output is full. The caller must call Resume when the output has been sent.
   bool LeftOff(ClientId id) const { return clients_.at(id).left_off; }
-  // Whether the client completed its hello and was welcomed.
+  // Whether the client completed its hello and was accepted.
   bool SaidHello(ClientId id) const { return clients_.at(id).said_hello; }
 
-  // The clients that got output since the last call, from any client's request. Some may be disconnected already.
+  // The clients that have new output since the last call of this function. A request of one client can produce output
+  // for others. Some of these clients may be disconnected already.
   std::vector<ClientId> TakeAnswered() { return std::exchange(answered_, {}); }
 
   std::size_t clients_after_hello() const { return clients_after_hello_; }
@@ -89,7 +92,7 @@ class TcpStoreService {
     explicit Client(std::shared_ptr<const JobToken> token) : handshake(std::move(token)) {}
 
     store_protocol::ServerHandshake handshake;
-    bool said_hello = false;  // completed its hello and was welcomed
+    bool said_hello = false;  // completed its hello and was accepted
     std::optional<Error> refusal;
     bool closing = false;   // no further bytes are read
     bool left_off = false;  // requests wait because the output is full

@@ -24,8 +24,9 @@ Result<std::string> ParseTlsPsk(std::string_view text) {
     psk += static_cast<char>(byte);
   }
   if (psk.size() == kTlsPskBytes) return psk;
-  return Fail(ErrorCode::kInvalidArgument, "variable {} wants {} hexadecimal digits (openssl rand -hex {})",
-              kTlsPskVariable, 2 * kTlsPskBytes, kTlsPskBytes);
+  return Fail(ErrorCode::kInvalidArgument,
+              "variable {}: expected {} hexadecimal digits (openssl rand -hex {} prints some)", kTlsPskVariable,
+              2 * kTlsPskBytes, kTlsPskBytes);
 }
 
 Result<TlsOptions> FindTls(const std::optional<TlsOptions>& given, const Environment& environment,
@@ -46,8 +47,8 @@ Result<TlsOptions> FindTls(const std::optional<TlsOptions>& given, const Environ
       tls.psk = ToText(token->Derive("tls"));
     } else {
       return Fail(ErrorCode::kInvalidArgument,
-                  "TLS by a pre-shared key has no key, and there is no token to make one from: set variable {} or {} "
-                  "(openssl rand -hex {}), the same on all ranks",
+                  "TLS with a pre-shared key needs a key, and without a token none can be derived: set variable {} or "
+                  "{} to the same value on all ranks (openssl rand -hex {} prints one)",
                   kTokenVariable, kTlsPskVariable, kTlsPskBytes);
     }
   }
@@ -57,7 +58,8 @@ Result<TlsOptions> FindTls(const std::optional<TlsOptions>& given, const Environ
           std::pair("RONDO_TLS_KEY", &tls.key_file)}) {
       if (file->empty()) *file = look_up(variable).value_or("");
       if (file->empty()) {
-        return Fail(ErrorCode::kInvalidArgument, "TLS by certificates lacks a file: set variable {}", variable);
+        return Fail(ErrorCode::kInvalidArgument,
+                    "TLS with certificates needs a file that is not given: set variable {} to its path", variable);
       }
     }
   }

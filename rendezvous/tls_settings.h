@@ -1,4 +1,4 @@
-// Finds a process's TLS settings: from its program, otherwise from its environment.
+// Finds a process's TLS settings. The program may give them; otherwise they come from the environment.
 //
 //   RONDO_TLS               off, psk or certificates; not set: off
 //   RONDO_TLS_PSK           psk: the job's key, 64 hexadecimal digits; not set: a key made from the job's token
@@ -22,8 +22,8 @@ inline constexpr std::string_view kTlsVariable = "RONDO_TLS";
 inline constexpr std::string_view kTlsPskVariable = "RONDO_TLS_PSK";
 
 // Gives `given`, with its empty fields filled in from the environment. Without `given`, all fields come from the
-// environment, which may be null. `token` is the job's token, or null. If neither source has a pre-shared key, the key
-// is derived from the token by JobToken::Derive, which reveals nothing of the token. kInvalidArgument names the
+// environment, which may be null. `token` is the job's token, or null. If neither source has a pre-shared key,
+// JobToken::Derive makes the key from the token; the key reveals nothing about the token. kInvalidArgument names the
 // variable and never shows a key.
 Result<TlsOptions> FindTls(const std::optional<TlsOptions>& given, const Environment& environment,
                            const JobToken* token = nullptr);

@@ -20,9 +20,9 @@
 namespace rondo::simulation {
 namespace {
 
-constexpr int kPorts = 2;  // of a store: one for each of the two rendezvous
+constexpr int kPorts = 2;  // number of ports of a store: one for each of the two rendezvous
 constexpr std::uint64_t kMainCommunicator = 1;
-// How much shorter than the limit of a wait a fault must be, so that the wait must not fail.
+// A wait must not fail if its limit exceeds the fault's duration by at least this much.
 constexpr Duration kMargin = std::chrono::milliseconds(1500);
 constexpr Duration kHealedMost = std::chrono::seconds(200);
 constexpr Duration kRebuildsMost = std::chrono::seconds(300);
@@ -50,7 +50,7 @@ class Chaos {
     if (options_.trace) {
       Trace(fmt::format("{} ranks, {}{}{}{}", plan_.world_size, plan_.sim.handshakes ? "with handshakes" : "by name",
                         plan_.checksums ? ", checksums" : "", plan_.compare_results ? ", results compared" : "",
-                        plan_.rebuild ? fmt::format(", going on with {} or more", plan_.min_ranks) : ""));
+                        plan_.rebuild ? fmt::format(", continuing with {} or more ranks", plan_.min_ranks) : ""));
       for (const Step& step : plan_.steps) Trace(fmt::format("planned: {}", Describe(step)));
       for (const Fault& fault : plan_.faults) Trace(fmt::format("planned: {}", Describe(fault)));
     }
@@ -61,9 +61,9 @@ class Chaos {
     StoreNode store(network_, cluster_, plan_.store(), plan_.world_size, kPorts);
     Safety(store);
     if (outcome_.violation.empty()) Liveness();
-    // No rank may remain in the middle of a call.
+    // Kills all ranks, so that none remains in the middle of a call.
     for (Rank rank = 0; rank < network_.world_size(); ++rank) network_.Kill(rank, Now());
-    RONDO_CHECK(cluster_.Run(Now() + kHealedMost) == Cluster::End::kDone, "killed ranks go on waiting");
+    RONDO_CHECK(cluster_.Run(Now() + kHealedMost) == Cluster::End::kDone, "killed ranks still wait");
     outcome_.stalled_requests = store.stalled();
     outcome_.switches = cluster_.switches();
     lives_.clear();
@@ -104,7 +104,7 @@ class Chaos {
       Life(rank).LookAtMemory();
       if (network_.killed(rank)) continue;
       survivors_.push_back(rank);
-      outcome_.met += Life(rank).met();
+      outcome_.connected += Life(rank).connected();
       outcome_.unharmed += Life(rank).through();
       outcome_.failed += Life(rank).failure().has_value();
       outcome_.went_on += Life(rank).went_on();
@@ -128,7 +128,7 @@ class Chaos {
     LoneFault lone;
     lone.fired = Fired(store);
     lone.kind = faults.empty() ? "delays" : two_kills && lone.fired == 2 ? "two_kills" : KindOf(faults.front());
-    TimePoint told = TimePoint::min();
+    TimePoint last_error_at = TimePoint::min();
     for (const Rank rank : survivors_) {
       const RankLife& life = *lives_[static_cast<std::size_t>(rank)];
       lone.unharmed += life.through();
@@ -136,10 +136,12 @@ class Chaos {
       lone.errors.push_back(life.failure()->code());
       const bool slept =
           !faults.empty() && faults.front().kind == Fault::Kind::kPause && rank == faults.front().ranks.front();
-      if (!slept) told = std::max(told, life.failed_at());  // a stopped rank gets its error only when it continues
+      if (!slept)
+        last_error_at =
+            std::max(last_error_at, life.failed_at());  // a stopped rank gets its error only when it continues
     }
     const TimePoint since = first_fault_at_.value_or(faults.empty() ? begin_ : begin_ + faults.front().at);
-    if (told != TimePoint::min()) lone.told_after = std::max(told - since, Duration::zero());
+    if (last_error_at != TimePoint::min()) lone.last_error_after = std::max(last_error_at - since, Duration::zero());
     return lone;
   }
 
@@ -154,7 +156,7 @@ class Chaos {
     const SimCounters counters = network_.counters();
     if (plan_.faults.empty()) return counters.slices + counters.clogs;
     switch (plan_.faults.front().kind) {
-      case Kind::kKill:  // the store's machine may be the same as rank 0's
+      case Kind::kKill:  // counts killed ranks, not machines, because the store may be on rank 0's machine
         return static_cast<std::uint64_t>(
             std::count_if(plan_.faults.begin(), plan_.faults.end(),
                           [&](const Fault& fault) { return network_.killed(fault.ranks.front()); }));
@@ -174,7 +176,7 @@ class Chaos {
     return 0;
   }
 
-  // Adds the store's machine if it is rank 0's.
+  // Adds the store's machine if `ranks` contains rank 0 and the store is on rank 0's machine.
   std::vector<Rank> Machines(std::vector<Rank> ranks) const {
     if (plan_.store_beside_rank_0 && std::find(ranks.begin(), ranks.end(), 0) != ranks.end())
       ranks.push_back(plan_.store());
@@ -240,7 +242,7 @@ class Chaos {
                      .from = (fault.ranks.front() + 1) % std::max(plan_.world_size, 2),
                      .to = fault.ranks.front(),
                      .job = "chaos",
-                     .from_instance = "somebody else",
+                     .from_instance = "other process",
                      .to_instance = fmt::format("{}.0", fault.ranks.front())};
     const auto text = [](std::string_view words) {
       return std::vector<std::byte>(AsBytes(words).begin(), AsBytes(words).end());
@@ -264,12 +266,12 @@ class Chaos {
 
   // ---- judging ----
 
-  // The errors and culprits that the faults that fired explain.
+  // The errors and culprits that are explained by the faults that took effect.
   struct Explained {
     std::set<ErrorCode> codes;
     std::set<Rank> culprits;
-    std::set<Rank> away;   // ranks that were stopped for too long
-    bool anybody = false;  // any rank may be named: a partition has two sides
+    std::set<Rank> away;    // ranks that were stopped for too long
+    bool any_rank = false;  // true: any rank may be named, because a partition has two sides
     bool harm = false;
 
     void Add(std::initializer_list<ErrorCode> more, const std::vector<Rank>& by) {
@@ -286,8 +288,8 @@ class Chaos {
     bool all_met = true;
     TimePoint last_met = begin_;
     for (const Rank rank : survivors_) {
-      all_met = all_met && Life(rank).met();
-      if (Life(rank).met()) last_met = std::max(last_met, Life(rank).met_at());
+      all_met = all_met && Life(rank).connected();
+      if (Life(rank).connected()) last_met = std::max(last_met, Life(rank).connected_at());
     }
     const auto store_harm = [&](bool fired) {
       if (fired) explained.Add({kStoreLost, kStoreTimeout, kRendezvousTimeout, kUnreachable}, {});
@@ -318,7 +320,7 @@ class Chaos {
         case Kind::kOneWay:
           if (!fired || fault.lasts < bearable) break;
           explained.Add({kTimeout, kRendezvousTimeout, kUnreachable, kPeerLost, kConnectionReset}, {});
-          explained.anybody = true;
+          explained.any_rank = true;
           store_harm(before_all_had_met);
           break;
         case Kind::kCutLane:
@@ -333,7 +335,7 @@ class Chaos {
           if (plan_.checksums) {
             explained.Add({kCorrupt}, {first});
           } else if (fault.kind == Kind::kFlipHeader) {
-            // The two ends cannot decide which of them caused a mismatch.
+            // The two ends cannot decide which of them caused a mismatch, so both may be named.
             explained.Add({kProtocol, kMismatch}, fault.ranks);
           }
           break;
@@ -344,9 +346,9 @@ class Chaos {
         case Kind::kForeignClient: break;
       }
     }
-    // Ranks that met wait for a rank that did not meet, until their timeout.
+    // Ranks whose rendezvous succeeded wait, until their timeout, for a rank whose rendezvous failed.
     for (const Rank rank : survivors_)
-      if (Life(rank).failure() && !Life(rank).met()) explained.Add({kTimeout, kUnreachable}, {rank});
+      if (Life(rank).failure() && !Life(rank).connected()) explained.Add({kTimeout, kUnreachable}, {rank});
     return explained;
   }
 
@@ -360,51 +362,52 @@ class Chaos {
       const auto said = [&](std::string_view what) {
         Violate(fmt::format("rank {} in {}: {}: {}", rank, life.doing(), what, error.ToString()));
       };
-      if (!explained.harm) return said("no fault did harm, but it failed");
+      if (!explained.harm) return said("it failed, although no fault did harm");
       const Rank culprit = error.culprit();
       // A rank that gave up had a reason, which is judged for that rank. Other ranks may be notified of it. They
       // may also wait for that rank until their timeout (in a group that it never made), or find that it has left.
-      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // it may have died since
-      if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that gave nothing up");
+      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // the culprit may have died since
+      if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that did not give up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
                       error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {
         outcome_.named_next += error.code() != ErrorCode::kPeerAborted && explained.culprits.count(culprit) == 0;
         continue;
       }
-      // A slow rank connects to a rank that has already continued in the next generation.
+      // A slow rank may connect to a rank that has already continued in the next generation.
       if (error.code() == ErrorCode::kStale && culprit >= 0 && !Life(culprit).generations().empty()) continue;
       // A stopped rank finds that the others have given it up.
       if (explained.away.count(rank) != 0 && culprit >= 0 && Life(culprit).failure() &&
           (error.code() == ErrorCode::kPeerLost || error.code() == ErrorCode::kConnectionReset ||
            error.code() == ErrorCode::kClosed))
         continue;
-      if (explained.codes.count(error.code()) == 0) return said("no fault that fired explains such an error");
-      if (explained.anybody || explained.culprits.count(culprit) != 0) continue;
+      if (explained.codes.count(error.code()) == 0) return said("none of the faults that fired explains this error");
+      if (explained.any_rank || explained.culprits.count(culprit) != 0) continue;
       const bool waited = error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kRendezvousTimeout ||
                           error.code() == ErrorCode::kUnreachable;
       const bool of_store = error.code() == ErrorCode::kStoreLost || error.code() == ErrorCode::kStoreTimeout;
-      if (!waited && !of_store) return said("it names a rank that did nothing");
+      if (!waited && !of_store) return said("it names a rank that did nothing wrong");
       outcome_.named_next += waited && culprit != kNoRank;  // the rank that it waited for was waiting too
     }
   }
 
-  // No two sets of ranks continue separately: a generation's number has one roster, and each roster is a subset of the
-  // one before.
+  // Checks that no two sets of ranks continue separately: each generation has one roster, and each roster is a subset
+  // of the roster before.
   void JudgeRebuilds() {
     std::map<std::uint64_t, std::vector<Rank>> rosters;
     for (Rank rank = 0; rank < plan_.world_size; ++rank)
       for (const RankLife::Generation& generation : Life(rank).generations()) {
         const auto [known, fresh] = rosters.try_emplace(generation.number, generation.members);
         if (!fresh && known->second != generation.members)
-          return Violate(fmt::format("generation {} is ranks {} to rank {}, and ranks {} to another", generation.number,
-                                     fmt::join(generation.members, ", "), rank, fmt::join(known->second, ", ")));
+          return Violate(fmt::format(
+              "generation {} has ranks {} according to rank {}, but ranks {} according to another rank",
+              generation.number, fmt::join(generation.members, ", "), rank, fmt::join(known->second, ", ")));
       }
     const std::vector<Rank>* before = nullptr;
     for (const auto& [number, members] : rosters) {
       const auto old = [&](Rank rank) { return std::find(before->begin(), before->end(), rank) != before->end(); };
       if (before != nullptr && !std::all_of(members.begin(), members.end(), old))
-        return Violate(fmt::format("generation {} has ranks {}, of whom not all were in the generation before", number,
-                                   fmt::join(members, ", ")));
+        return Violate(fmt::format("generation {} has ranks {}, not all of which were in the previous generation",
+                                   number, fmt::join(members, ", ")));
       before = &members;
     }
     for (const Rank rank : survivors_) {
@@ -414,12 +417,12 @@ class Chaos {
         Violate(fmt::format("rank {}: {}: {}", rank, what, why->ToString()));
       };
       if (why->code() != ErrorCode::kRebuildFailed && why->code() != ErrorCode::kStale)
-        return said("a rebuild ends so with neither rebuild_failed nor stale");
-      if (OnlyRanksWereLost()) return said("the store was there, and all who are left, but it did not go on");
+        return said("a rebuild that stops must give rebuild_failed or stale");
+      if (OnlyRanksWereLost()) return said("the store and all remaining ranks were alive, but it did not continue");
     }
   }
 
-  // Whether no fault disturbed the remaining ranks or the store for any time.
+  // Whether no fault disturbed the remaining ranks or the store, not even briefly.
   bool OnlyRanksWereLost() const {
     using Kind = Fault::Kind;
     const auto harmless = [&](const Fault& fault) {
@@ -432,7 +435,7 @@ class Chaos {
   // ---- liveness ----
 
   void Liveness() {
-    Trace("all is healed");
+    Trace("all faults have ended");
     network_.Heal();
     SimLink calm;
     for (Rank from = 0; from < network_.world_size(); ++from)
@@ -454,13 +457,13 @@ class Chaos {
       RankLife& life = Life(rank);
       life.LookAtMemory();
       if (life.through()) continue;
-      Violate(fmt::format("all is healed, but rank {} makes no progress in {}: {}", rank, life.doing(),
+      Violate(fmt::format("all faults have ended, but rank {} makes no progress in {}: {}", rank, life.doing(),
                           life.failure() ? life.failure()->ToString() : std::string("it still waits")));
     }
     if (end != Cluster::End::kDone)
       for (const Rank rank : survivors_) network_.Kill(rank, Now());
     (void)cluster_.Run(Now() + kHealedMost);
-    lives_.clear();  // before the store that they may use
+    lives_.clear();  // the ranks are destroyed before the store, because they may use it
     outcome_.trace_hash = network_.trace_hash();
     outcome_.counters = network_.counters();
     cluster_.Serve(plan_.spare_store(), nullptr);

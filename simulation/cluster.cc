@@ -9,7 +9,7 @@ namespace rondo::simulation {
 namespace {
 
 // A dying process needs a few turns to unwind. One that needs this many does not check whether it was killed.
-constexpr std::uint32_t kMostTurnsWhenDying = 100'000;
+constexpr std::uint32_t kMaxTurnsWhenDying = 100'000;
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Cluster::Cluster(SimNetwork& network, FiberStacks& stacks, std::uint64_t seed)
 Cluster::~Cluster() { RONDO_CHECK(running_ == 0, "{} simulated processes still run", running_); }
 
 void Cluster::Spawn(Rank rank, std::function<void()> body, std::function<void()> on_death) {
-  RONDO_CHECK(!Runs(rank), "rank {} runs a process already", rank);
+  RONDO_CHECK(!Runs(rank), "rank {} already runs a process", rank);
   Process& process = processes_[static_cast<std::size_t>(rank)];
   process.fiber = std::make_unique<Fiber>(stacks_, std::move(body));
   process.on_death = std::move(on_death);
@@ -52,7 +52,7 @@ void Cluster::Block(TimePoint until) {
   RONDO_CHECK(current_ != kNoRank, "the scheduler itself cannot wait");
   Process& process = processes_[static_cast<std::size_t>(current_)];
   if (process.dying) {
-    RONDO_CHECK(++process.turns_when_dying < kMostTurnsWhenDying, "rank {} was killed and goes on waiting", current_);
+    RONDO_CHECK(++process.turns_when_dying < kMaxTurnsWhenDying, "rank {} was killed, but still waits", current_);
     return;
   }
   process.until = until;
@@ -85,7 +85,7 @@ void Cluster::Look(Rank rank) {
   if (network_.killed(rank)) {
     if (!std::exchange(process.dying, true) && process.fiber != nullptr && process.on_death) process.on_death();
   } else if (network_.paused(rank)) {
-    return;  // checked again when it continues
+    return;  // Look is called again when the process continues
   } else if (process.service) {
     process.service();
   }

@@ -28,7 +28,7 @@ namespace rondo::simulation {
 
 class Cluster {
  public:
-  // Both must outlive the cluster.
+  // `network` and `stacks` must outlive the cluster.
   Cluster(SimNetwork& network, FiberStacks& stacks, std::uint64_t seed);
   ~Cluster();
   Cluster(const Cluster&) = delete;
@@ -36,7 +36,8 @@ class Cluster {
 
   // Starts a process. REQUIRES: no process runs at that rank.
   void Spawn(Rank rank, std::function<void()> body, std::function<void()> on_death = nullptr);
-  // Calls `service` whenever something has happened at the rank, in addition to its process: for servers.
+  // For servers: calls `service` after every event at the rank, in addition to running the rank's process if there is
+  // one.
   void Serve(Rank rank, std::function<void()> service);
 
   enum class End : std::uint8_t {
@@ -52,8 +53,8 @@ class Cluster {
 
   // Returns when something happens at this process's rank, or at `until`; it may also return earlier.
   void Block(TimePoint until);
-  // Waits until `ready()` is true. An event at this rank or a Notify must make it true. Returns false if the time
-  // passed first, or if the process was killed.
+  // Waits until `ready()` is true. An event at this rank or a Notify must make it true. Returns false if `until` passed
+  // first, or if the process was killed.
   bool Await(const std::function<bool()>& ready, TimePoint until);
   // Whether this process was killed and should end.
   bool dying() const;
@@ -62,7 +63,7 @@ class Cluster {
 
   // ---- from anywhere ----
 
-  // Makes a process check again what it waits for.
+  // Makes the process of `rank` check whether its wait has ended.
   void Notify(Rank rank);
   void NotifyAll();
   std::uint64_t switches() const { return switches_; }
@@ -75,7 +76,7 @@ class Cluster {
     bool ready = false;
     bool dying = false;
     std::uint32_t turns_when_dying = 0;
-    std::optional<TimePoint> until;  // while blocked
+    std::optional<TimePoint> until;  // set while the process is blocked
   };
   class FiberWaiter;
 

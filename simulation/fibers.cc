@@ -77,7 +77,7 @@ Fiber::Fiber(FiberStacks& stacks, std::function<void()> body)
 }
 
 Fiber::~Fiber() {
-  RONDO_CHECK(ended_ || !started_, "a fiber is destroyed in the midst of its body");
+  RONDO_CHECK(ended_ || !started_, "a fiber is destroyed in the middle of its body");
 #if defined(__SANITIZE_THREAD__)
   __tsan_destroy_fiber(inside_tsan_);
 #endif
@@ -110,15 +110,15 @@ void Fiber::Entry(unsigned high, unsigned low) { reinterpret_cast<Fiber*>(std::u
 void Fiber::Run() {
   AfterSwitch(nullptr, &outside_stack_, &outside_bytes_);
   body_();
-  body_ = nullptr;  // destroys what it captured now, not together with the fiber
+  body_ = nullptr;  // destroys the objects captured by body_ now, not when the fiber is destroyed
   ended_ = true;
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(outside_tsan_, 0);
 #endif
-  // Null, because the fiber never runs again: its fake stack is freed.
+  // This fiber never runs again. The first argument is null, so that the sanitizer frees its fake stack.
   BeforeSwitch(nullptr, outside_stack_, outside_bytes_);
   swapcontext(&inside_, &outside_);
-  RONDO_CHECK(false, "a fiber goes on after its end");
+  RONDO_CHECK(false, "a fiber continues after its end");
 }
 
 }  // namespace rondo::simulation

@@ -39,13 +39,13 @@ class FiberStacks {
 class Fiber {
  public:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr std::size_t kStackBytes = 1024 * 1024;  // sanitizers need larger frames
+  static constexpr std::size_t kStackBytes = 1024 * 1024;  // large, because sanitizers need larger frames
 #else
   static constexpr std::size_t kStackBytes = 256 * 1024;
 #endif
 
   Fiber(FiberStacks& stacks, std::function<void()> body);
-  // REQUIRES: the fiber has ended or never ran, because objects on its stack would not be destroyed.
+  // REQUIRES: the fiber has ended or never ran. Otherwise objects on its stack would not be destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

@@ -13,7 +13,7 @@ using frame_prefix::kPayloadBytesAt;
 }  // namespace
 
 std::optional<std::uint64_t> FrameFlipper::operator()(std::uint64_t stream_offset, Bytes piece) {
-  over_ = over_ || (stream_offset == 0 && seen_ > 0);  // a lane of a later generation
+  over_ = over_ || (stream_offset == 0 && seen_ > 0);  // true if this is a lane of a later generation
   if (over_) return std::nullopt;
   RONDO_CHECK(stream_offset == seen_, "byte {} of a stream was shown after byte {}", stream_offset, seen_);
   const std::uint64_t end = seen_ = stream_offset + piece.size();

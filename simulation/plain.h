@@ -1,5 +1,5 @@
-// Every collective in the simplest form: the input of each rank and its expected output, computed from the definition,
-// without blocks, chunks or lanes. Also calls such a case through the public interface.
+// Computes every collective in the simplest form: each rank's input and expected output follow from the definition,
+// without blocks, chunks or lanes. Also runs such a case through the public interface.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Case {
   Rank root = 0;
   bool in_place = false;
   bool varying = false;  // uses the ...V form
-  // The count of each rank's block; only the first one if all ranks work on the same elements. For all_to_all: the
+  // The count of each rank's block. If all ranks work on the same elements, only counts[0] is used. For all_to_all: the
   // counts that rank 0 sends; rank i sends counts[(i + j) % P] to rank j.
   Counts counts;
   std::int64_t salt = 0;  // makes the values of one operation differ from those of the next
@@ -170,7 +170,7 @@ struct Buffers {
   const void* in() const { return one ? output.data() + input_at : input.data(); }
   void* out() { return output.data() + output_at; }
 
-  // The first wrong value, described, or "".
+  // Describes the first wrong value; "" if there is none.
   std::string Wrong(const Case& c, Rank rank, int world) const {
     const Values due = OutputOf(c, rank, world);
     for (std::size_t i = 0; i < due.size(); ++i)

@@ -15,8 +15,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t kMostElements = 1500;  // in all blocks of a collective together
-constexpr std::uint64_t kMostMessageBytes = 5000;
+constexpr std::uint64_t kMaxElements = 1500;  // limit for all blocks of a collective together
+constexpr std::uint64_t kMaxMessageBytes = 5000;
 
 double Ms(Duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -25,9 +25,9 @@ class Drawing {
   Drawing(const ChaosOptions& options, Random& random) : options_(options), random_(random) {}
 
   Plan Draw() {
-    // Small worlds are drawn more often: most errors occur in them, relative to their cost.
+    // Small worlds are drawn more often, because they find the most errors in relation to their cost.
     plan_.world_size = options_.world_size.value_or(
-        static_cast<int>(random_.Chance(0.7) ? random_.Between(1, 6) : random_.Between(7, kMostRanks)));
+        static_cast<int>(random_.Chance(0.7) ? random_.Between(1, 6) : random_.Between(7, kMaxRanks)));
     DrawNetwork();
     plan_.join_timeout = milliseconds(random_.Between(3000, 8000));
     for (std::uint64_t i = random_.Between(1, 6); i > 0; --i) plan_.steps.push_back(DrawStep());
@@ -76,8 +76,8 @@ class Drawing {
     } else if (kind < 0.9) {
       step.kind = Step::Kind::kShift;
       step.shift = static_cast<Rank>(random_.Between(1, static_cast<std::uint64_t>(plan_.world_size) - 1));
-      step.bytes = random_.Below(kMostMessageBytes);
-      step.from_anybody = random_.Chance(0.3);
+      step.bytes = random_.Below(kMaxMessageBytes);
+      step.from_any_rank = random_.Chance(0.3);
     } else {
       step.kind = Step::Kind::kSplit;
       step.colors = static_cast<int>(random_.Between(1, 3));
@@ -86,8 +86,8 @@ class Drawing {
     return step;
   }
 
-  // Any algorithm of the table, or a free choice; any root and placement; counts that are equal or different for each
-  // rank.
+  // Draws any algorithm, or leaves the choice to Rondo; any root; in place or not; and counts that are equal or
+  // different for each rank.
   plain::Case DrawCollective() {
     const auto algorithms = AllAlgorithms();
     const AlgorithmEntry& entry = algorithms[random_.Below(algorithms.size())];
@@ -99,11 +99,11 @@ class Drawing {
     if (HasRoot(entry.collective)) drawn.root = AnyRank();
     drawn.in_place = random_.Chance(0.5);
     const std::uint64_t blocks = BlocksOf(entry.collective, plan_.world_size) > 1 ? ranks : 1;
-    drawn.counts.assign(ranks, random_.Below(kMostElements / blocks));
+    drawn.counts.assign(ranks, random_.Below(kMaxElements / blocks));
     drawn.varying = blocks > 1 && !entry.traits.needs_equal_counts && random_.Chance(0.5);
     if (drawn.varying)
       for (std::uint64_t& count : drawn.counts)
-        count = random_.Chance(0.2) ? 0 : random_.Below(2 * kMostElements / blocks);
+        count = random_.Chance(0.2) ? 0 : random_.Below(2 * kMaxElements / blocks);
     return drawn;
   }
 
@@ -121,7 +121,7 @@ class Drawing {
     }
     const double many = random_.Unit();
     const int count = many < 0.15 ? 0 : many < 0.6 ? 1 : many < 0.85 ? 2 : 3;
-    // Without checksums a corrupted payload goes unnoticed, so there only the negative control corrupts payload.
+    // Without checksums a corrupted payload is not detected. So only the negative control then corrupts payload.
     const Kind flip = plan_.checksums ? Kind::kFlipPayload : Kind::kFlipHeader;
     for (int i = 0; i < count; ++i)
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,
@@ -129,7 +129,8 @@ class Drawing {
                      Kind::kStoreCut, Kind::kStoreStall, Kind::kForeignClient}));
   }
 
-  // Without handshakes a rank could not tell the processes of two generations apart.
+  // Lets ranks rebuild only with handshakes, because without them a rank could not tell the processes of two
+  // generations apart.
   void DrawRebuild() {
     const bool demanded = negative(Negative::kTwoRosters);
     if (options_.negative != Negative::kNone && !demanded) return;
@@ -139,7 +140,7 @@ class Drawing {
     if (!random_.Chance(0.4)) return;
     AddFault(Pick({Fault::Kind::kKill, Fault::Kind::kKill, Fault::Kind::kPause, Fault::Kind::kPartition}));
     if (plan_.faults.empty()) return;
-    Fault& second = plan_.faults.back();  // while the remaining ranks find each other
+    Fault& second = plan_.faults.back();  // occurs while the remaining ranks find each other
     second.at_event.reset();
     second.at += milliseconds(random_.Below(random_.Chance(0.5) ? 100 : 15'000));
   }
@@ -203,8 +204,8 @@ std::string Describe(const Step& step) {
   switch (step.kind) {
     case Step::Kind::kCollective: return plain::Describe(step.collective);
     case Step::Kind::kShift:
-      return fmt::format("messages of {} bytes to the rank {} further{}", step.bytes, step.shift,
-                         step.from_anybody ? ", received from anybody" : "");
+      return fmt::format("messages of {} bytes, each to the rank that is {} higher{}", step.bytes, step.shift,
+                         step.from_any_rank ? ", received from any rank" : "");
     case Step::Kind::kSplit:
       return fmt::format("a split by {} colors, {} elements summed in each", step.colors, step.count);
   }
@@ -221,18 +222,18 @@ std::string Describe(const Fault& fault) {
     case Kind::kKill: return fmt::format("kill rank {} {}", ranks, when);
     case Kind::kPause: return fmt::format("stop rank {} {}", ranks, lasting);
     case Kind::kPartition: return fmt::format("partition ranks {} from all others {}", ranks, lasting);
-    case Kind::kOneWay: return fmt::format("lose what ranks {} say to others {}", ranks, lasting);
+    case Kind::kOneWay: return fmt::format("lose what ranks {} send to others {}", ranks, lasting);
     case Kind::kCutLane: return fmt::format("cut the lane of ranks {} at byte {}", ranks, fault.number);
     case Kind::kCutControl:
       return fmt::format("cut the control connection of ranks {} at byte {}", ranks, fault.number);
     case Kind::kFlipHeader:
     case Kind::kFlipPayload:
-      return fmt::format("spoil the {} of frame {} on lane {} between ranks {}",
+      return fmt::format("damage the {} of frame {} on lane {} between ranks {}",
                          fault.kind == Kind::kFlipHeader ? "header" : "payload", fault.number, fault.lane, ranks);
     case Kind::kStoreKill: return fmt::format("kill the store {}", when);
     case Kind::kStorePause: return fmt::format("stop the store {}", lasting);
     case Kind::kStoreCut: return fmt::format("cut the store's connection to rank {} at byte {}", ranks, fault.number);
-    case Kind::kStoreStall: return fmt::format("stall what the store hears of rank {}'s claim {}", ranks, lasting);
+    case Kind::kStoreStall: return fmt::format("stall the store's receipt of rank {}'s claim {}", ranks, lasting);
     case Kind::kForeignClient: return fmt::format("a foreign client connects to rank {} {}", ranks, when);
   }
   return "";

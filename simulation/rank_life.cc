@@ -15,18 +15,18 @@ namespace rondo::simulation {
 namespace {
 
 constexpr Duration kSlack = std::chrono::seconds(1);
-// A rank without a notice fails at its operation's deadline, of 6 s at most.
+// Longer than any operation's timeout (at most 6 s). A rank that gets no notice of a failure fails at that timeout.
 constexpr Duration kSettle = std::chrono::seconds(10);
 constexpr Duration kRebuildTimeout = std::chrono::seconds(40);
-constexpr int kMostRebuilds = 4;
-// The rendezvous after healing, with no other work. No rebuild reaches this generation number.
+constexpr int kMaxRebuilds = 4;
+// The generation of the rendezvous after healing. No rebuild reaches this number.
 constexpr std::uint64_t kHealedGeneration = 1000;
 constexpr Duration kHealedTimeout = std::chrono::seconds(30);
 constexpr std::uint64_t kCounts[] = {1, 1000, 37};
 
 constexpr std::size_t kGuards = 8;
 constexpr std::int64_t kGuard = 0x5AFE'5AFE'5AFE'5AFE;
-constexpr std::int64_t kPoison = 0x0BAD'0BAD'0BAD'0BAD;
+constexpr std::int64_t kFiller = 0x0BAD'0BAD'0BAD'0BAD;
 
 std::int64_t Element(Rank rank, std::uint64_t i) {
   return (rank + 1) * std::int64_t{1'000'003} + static_cast<std::int64_t>(i * 11);
@@ -59,16 +59,16 @@ std::string RankLife::Name() const { return fmt::format("rank {}, {}", rank_, do
 void RankLife::First(const StorePlace& place) {
   std::vector<Rank> all;
   for (Rank rank = 0; rank < world_.plan.world_size; ++rank) all.push_back(rank);
-  doing_ = "the meeting";
-  auto communicator = Meet(place, 0, all, world_.plan.join_timeout);
+  doing_ = "the rendezvous";
+  auto communicator = Connect(place, 0, all, world_.plan.join_timeout);
   if (!communicator) return Fail(communicator.error());
   communicator_ = std::move(*communicator);
-  met_at_ = Now();
+  connected_at_ = Now();
   const Status worked = Work();
   if (world_.cluster.dying()) return;
   if (worked) {
     through_ = true;
-    world_.trace(fmt::format("rank {} is through", rank_));
+    world_.trace(fmt::format("rank {} has finished", rank_));
     return;
   }
   Fail(worked.error());
@@ -86,7 +86,7 @@ Status RankLife::Work() {
 }
 
 void RankLife::GoOn() {
-  for (int rebuilds = 0; rebuilds < kMostRebuilds && !world_.cluster.dying(); ++rebuilds) {
+  for (int rebuilds = 0; rebuilds < kMaxRebuilds && !world_.cluster.dying(); ++rebuilds) {
     doing_ = fmt::format("rebuild {}", rebuilds + 1);
     part_.reset();
     failing_in_.clear();
@@ -101,12 +101,12 @@ void RankLife::GoOn() {
     if (world_.cluster.dying()) return;
     if (!rebuilt) {
       stopped_by_ = rebuilt.error();
-      world_.trace(fmt::format("rank {} does not go on: {}", rank_, stopped_by_->ToString()));
+      world_.trace(fmt::format("rank {} does not continue: {}", rank_, stopped_by_->ToString()));
       return;
     }
     const Generation& now = generations_.back();
     world_.trace(
-        fmt::format("rank {} goes on in generation {} of ranks {}", rank_, now.number, fmt::join(now.members, ", ")));
+        fmt::format("rank {} continues in generation {} of ranks {}", rank_, now.number, fmt::join(now.members, ", ")));
     Status status;
     for (const std::uint64_t count : kCounts) {
       doing_ = fmt::format("the sum of {} elements in generation {}", count, now.number);
@@ -134,8 +134,8 @@ void RankLife::Again(const StorePlace& place, const std::vector<Rank>& survivors
   part_.reset();
   communicator_.reset();
   store_.reset();
-  doing_ = "the meeting of the next generation";
-  auto communicator = Meet(place, kHealedGeneration, survivors, kHealedTimeout);
+  doing_ = "the rendezvous of the next generation";
+  auto communicator = Connect(place, kHealedGeneration, survivors, kHealedTimeout);
   if (!communicator) return Fail(communicator.error());
   communicator_ = std::move(*communicator);
   for (const std::uint64_t count : kCounts) {
@@ -153,10 +153,10 @@ void RankLife::Die() {
     if (*communicator != nullptr) (*communicator)->Abort("the process was killed");
 }
 
-// ---- parts of them ----
+// ---- parts of the bodies ----
 
-Result<std::unique_ptr<Communicator>> RankLife::Meet(const StorePlace& place, std::uint64_t generation,
-                                                     const std::vector<Rank>& members, Duration timeout) {
+Result<std::unique_ptr<Communicator>> RankLife::Connect(const StorePlace& place, std::uint64_t generation,
+                                                        const std::vector<Rank>& members, Duration timeout) {
   const TimePoint deadline = Now() + timeout;
   const Presence presence = MakePresence(world_, rank_, generation);
   const auto rank = static_cast<Rank>(std::find(members.begin(), members.end(), rank_) - members.begin());
@@ -181,8 +181,8 @@ Result<std::unique_ptr<Communicator>> RankLife::Meet(const StorePlace& place, st
 
   std::shared_ptr<Rebuilder> rebuilder;
   if (world_.plan.rebuild && generation != kHealedGeneration) {
-    rebuilder = MakeRebuilder(world_, rank_, *store_, *membership, [this](const Membership& met) {
-      generations_.push_back({.number = met.generation, .members = RanksOf(met)});
+    rebuilder = MakeRebuilder(world_, rank_, *store_, *membership, [this](const Membership& rebuilt) {
+      generations_.push_back({.number = rebuilt.generation, .members = RanksOf(rebuilt)});
     });
   } else {
     store_.reset();
@@ -204,7 +204,7 @@ Status RankLife::Timed(Duration most, const std::function<Status()>& call) {
   Status status = call();
   if (world_.cluster.dying()) return rondo::Fail(ErrorCode::kAborted, "killed");
   const Duration took = Now() - begin;
-  // A stopped rank cannot meet a deadline.
+  // The time for which this rank was stopped is added, because a stopped rank cannot keep a deadline.
   Duration stopped{};
   for (const Fault& fault : world_.plan.faults)
     if (fault.kind == Fault::Kind::kPause && fault.ranks.front() == rank_) stopped += fault.lasts;
@@ -225,7 +225,7 @@ Status RankLife::Collective(const Step& step) {
   buffers.output.insert(buffers.output.begin(), kGuards, kGuard);
   buffers.output.insert(buffers.output.end(), kGuards, kGuard);
   buffers.output_at += kGuards;
-  buffers.input_at += kGuards;  // matters only in place
+  buffers.input_at += kGuards;  // matters only for operations in place
   OperationOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = step.timeout;
   Status done = Timed(step.timeout, [&] {
@@ -252,7 +252,7 @@ Status RankLife::Shift(const Step& step, Tag tag) {
   Status done = Timed(step.timeout, [&]() -> Status {
     RONDO_ASSIGN(
         const Message message,
-        communicator_->SendRecv({out, step.bytes, to, tag}, {in, step.bytes, step.from_anybody ? kAnyRank : from, tag},
+        communicator_->SendRecv({out, step.bytes, to, tag}, {in, step.bytes, step.from_any_rank ? kAnyRank : from, tag},
                                 DataType::kUint8, options));
     if (message.source != from || message.count != step.bytes)
       world_.violate(fmt::format("{}: {} bytes from rank {} instead of {} from rank {}", Name(), message.count,
@@ -276,7 +276,7 @@ Status RankLife::Split(const Step& step) {
     RONDO_ASSIGN(part_, communicator_->Split(color, -rank_));
     return {};
   }));
-  // Keys fall as ranks rise, so the group's order is reversed.
+  // Higher ranks have lower keys, so the group's order is reversed.
   for (Rank rank = world_.plan.world_size - 1; rank >= 0; --rank)
     if (rank % step.colors == color) failing_in_.push_back(rank);
   RONDO_TRY(SumOf(*part_, failing_in_, step.count, step.timeout));
@@ -311,7 +311,7 @@ Status RankLife::SumOf(Communicator& communicator, const std::vector<Rank>& memb
 void RankLife::Fail(const Error& error) {
   if (world_.cluster.dying()) return;
   failed_at_ = Now();
-  // A group numbers its ranks differently.
+  // A group numbers its ranks differently, so the culprit is converted to a rank of the network.
   failure_ = error.With([&](ErrorDetails& details) {
     if (failing_in_.empty()) return;
     // If the culprit is outside the group, the parent communicator has failed, and only its text names the rank.
@@ -324,7 +324,8 @@ void RankLife::Fail(const Error& error) {
 }
 
 void RankLife::GiveUp() {
-  // A failure that fails alone (a message, a group) ends this rank's job too; the others must not wait for it.
+  // If only a message or a group has failed, this rank ends its job, too. It aborts, so that other ranks do not wait
+  // for it.
   if (!communicator_->failure()) communicator_->Abort(fmt::format("{} failed", doing_));
   const auto cause = communicator_->failure();
   const Status later = communicator_->Barrier();
@@ -346,20 +347,20 @@ std::int64_t* RankLife::Lend(std::size_t words, std::int64_t fill) {
 void RankLife::GiveBack(Kept& kept) {
   const auto guarded = [&](std::vector<std::int64_t>& words) {
     if (!All(words, 0, kGuards, kGuard) || !All(words, words.size() - kGuards, words.size(), kGuard))
-      world_.violate(fmt::format("{}: somebody wrote beside the buffer", kept.of));
-    std::fill(words.begin(), words.end(), kPoison);
+      world_.violate(fmt::format("{}: memory beside the buffer was written", kept.of));
+    std::fill(words.begin(), words.end(), kFiller);
   };
   if (kept.buffers == nullptr) return guarded(kept.words);
   guarded(kept.buffers->output);
-  std::fill(kept.buffers->input.begin(), kept.buffers->input.end(), kPoison);
+  std::fill(kept.buffers->input.begin(), kept.buffers->input.end(), kFiller);
 }
 
 void RankLife::LookAtMemory() {
   for (const Kept& kept : memory_) {
-    const bool intact = kept.buffers == nullptr ? All(kept.words, 0, kept.words.size(), kPoison)
-                                                : All(kept.buffers->output, 0, kept.buffers->output.size(), kPoison) &&
-                                                      All(kept.buffers->input, 0, kept.buffers->input.size(), kPoison);
-    if (!intact) world_.violate(fmt::format("{}: somebody wrote into the buffer after the call had returned", kept.of));
+    const bool intact = kept.buffers == nullptr ? All(kept.words, 0, kept.words.size(), kFiller)
+                                                : All(kept.buffers->output, 0, kept.buffers->output.size(), kFiller) &&
+                                                      All(kept.buffers->input, 0, kept.buffers->input.size(), kFiller);
+    if (!intact) world_.violate(fmt::format("{}: the buffer was written after the call had returned", kept.of));
   }
 }
 

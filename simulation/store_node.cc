@@ -31,7 +31,7 @@ EndpointConfig GroupOf(SimNetwork& network, const StorePlace& place, int clients
 
 }  // namespace
 
-std::size_t LentText::Write(Lane& lane, std::span<const Bytes> pieces) {
+std::size_t ZeroCopyText::Write(Lane& lane, std::span<const Bytes> pieces) {
   std::string& text = texts_.emplace_back();
   for (const Bytes piece : pieces) text += ToText(piece);
   const Bytes whole = AsBytes(text);
@@ -85,7 +85,7 @@ void StoreNode::Serve() {
       client->second.lane = *lane;
       client->second.id = service_.Connect();
     }
-    // After Open, because bytes that have already arrived cause no further event.
+    // Polls after Open, because bytes that have already arrived cause no further event.
     port->endpoint->Poll(network_.clock()->Now());
     for (const Rank peer : std::exchange(port->lost, {})) {
       const auto client = port->clients.find(peer);
@@ -95,7 +95,7 @@ void StoreNode::Serve() {
     for (auto& [peer, client] : port->clients)
       if (!client.gone) Read(client);
   }
-  // One client's request can be another client's answer.
+  // One client's request can complete an answer to another client, so answers are written to all clients.
   service_.TakeAnswered();
   for (const auto& port : ports_)
     for (auto& [peer, client] : port->clients)
@@ -150,7 +150,7 @@ void StoreNode::Write(Client& client) {
   std::array<Bytes, 16> pieces;
   while (!output.empty()) {
     const std::size_t count = output.Front(pieces);
-    const std::size_t taken = client.lent.Write(*client.lane, std::span(pieces).first(count));
+    const std::size_t taken = client.outgoing_text.Write(*client.lane, std::span(pieces).first(count));
     if (taken == 0) return;
     output.Consume(taken);
     if (service_.LeftOff(client.id)) (void)service_.Resume(client.id);
@@ -201,7 +201,7 @@ Status StoreClient::Move() {
   endpoint_->Poll(network_.clock()->Now());
   if (!unsent_.empty()) {
     const Bytes piece = AsBytes(unsent_);
-    const std::size_t taken = lent_.Write(*lane_, std::span(&piece, 1));
+    const std::size_t taken = outgoing_text_.Write(*lane_, std::span(&piece, 1));
     unsent_.erase(0, taken);
   }
   std::array<std::byte, kReadBytes> buffer;

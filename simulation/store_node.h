@@ -22,8 +22,9 @@
 
 namespace rondo::simulation {
 
-// Text written to a lane, kept while the lane may read it. It is never freed, because stores send little.
-class LentText {
+// Keeps the texts that were written to a lane, because the lane may still read them. It frees them only when it is
+// destroyed; they need little memory, because stores send little.
+class ZeroCopyText {
  public:
   std::size_t Write(Lane& lane, std::span<const Bytes> pieces);
 
@@ -40,8 +41,8 @@ struct StorePlace {
 
 class StoreNode {
  public:
-  // Serves all ranks of the network below `clients`, at `server`, on ports 0..ports-1. `network` and `cluster` must
-  // outlive it.
+  // Runs a store at rank `server` of the network, for ranks 0..clients-1, on ports 0..ports-1. `network` and `cluster`
+  // must outlive the store.
   StoreNode(SimNetwork& network, Cluster& cluster, Rank server, int clients, int ports);
   ~StoreNode();
   StoreNode(const StoreNode&) = delete;
@@ -57,7 +58,7 @@ class StoreNode {
     Lane* lane = nullptr;
     TcpStoreService::ClientId id = 0;
     std::string unread;  // an incomplete request
-    LentText lent;
+    ZeroCopyText outgoing_text;
     bool gone = false;
   };
 
@@ -80,9 +81,9 @@ class StoreClient final : public RemoteStore {
   struct Options {
     StorePlace place;
     Rank self = kNoRank;  // a rank of the network
-    int clients = 0;      // as passed to the node
+    int clients = 0;      // as for the StoreNode
     std::string job;
-    TimePoint deadline;                                      // of the first exchange with the store
+    TimePoint deadline;                                      // deadline of the first exchange with the store
     Duration answer_grace = std::chrono::milliseconds(200);  // as in TcpStoreClient
   };
 
@@ -104,7 +105,7 @@ class StoreClient final : public RemoteStore {
   Cluster& cluster_;
   const Duration answer_grace_;
   std::unique_ptr<Observer> observer_;
-  LentText lent_;
+  ZeroCopyText outgoing_text_;
   std::unique_ptr<Endpoint> endpoint_;  // destroyed before the text that it sends
   Lane* lane_ = nullptr;
   std::uint64_t last_id_ = 0;

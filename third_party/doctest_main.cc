@@ -1,4 +1,4 @@
-// The only file that compiles doctest itself. It contains the main() of every test.
+// This is the only file that compiles doctest itself. It contains the main() of every test.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 #include <set>
 
 #if defined(__SANITIZE_THREAD__)
-// glibc keeps the stacks of ended threads. The thread that drops a stack also frees the ended thread's thread_local
-// objects of loaded libraries. A lock inside glibc orders this after the end of that thread, but the sanitizer cannot
-// see that lock.
+// Suppresses a false report of ThreadSanitizer. glibc keeps the stacks of ended threads. A thread that later frees such
+// a stack also frees the ended thread's thread_local objects of loaded libraries. A lock inside glibc ensures that the
+// thread has ended by then, but the sanitizer cannot see this lock.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:_dl_deallocate_tls\n";
 }
@@ -17,9 +17,9 @@ extern "C" __attribute__((visibility("default"))) const char* __tsan_default_sup
 
 namespace {
 
-// Bazel starts a test with a `shard_count` several times at once, each time for another part of its cases. Cases that
-// wait then wait at the same time. doctest keeps cases in the order of their lines, so each part has some cases of
-// every file.
+// Bazel starts a test with a `shard_count` several times at once, each time for another part of its cases. So cases
+// that wait can wait at the same time. doctest orders cases by file and line, and parts take the cases in turn, so each
+// part has some cases of every file.
 void KeepOwnShard() {
   const char* total_text = std::getenv("TEST_TOTAL_SHARDS");
   const char* index_text = std::getenv("TEST_SHARD_INDEX");
@@ -33,7 +33,8 @@ void KeepOwnShard() {
   for (auto one = cases.begin(); one != cases.end(); ++number) {
     one = number % total == own ? std::next(one) : cases.erase(one);
   }
-  // Some cases start this program again for one case by name, which may belong to another part.
+  // Some cases start this program again to run a single case by its name. That case may belong to another part, so the
+  // child must not select a part.
   unsetenv("TEST_TOTAL_SHARDS");
 }
 

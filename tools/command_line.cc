@@ -20,7 +20,7 @@
 
 namespace {
 
-// The subcommand that the command line names, otherwise the program itself.
+// The subcommand that the command line names. If it names none, the program itself.
 const CLI::App& InUse(const CLI::App& app) {
   const std::vector<const CLI::App*> named = app.get_subcommands([](const CLI::App* sub) { return sub->parsed(); });
   return named.empty() ? app : *named.front();
@@ -45,8 +45,8 @@ int ReportUsage(const CLI::App& app, const std::vector<std::string>& arguments, 
   return rondo::kExitWrongUsage;
 }
 
-// `failed`: the errno of a failed write to stdout, or 0. EPIPE prints no message: its reader has stopped on purpose
-// (| head).
+// `failed`: the errno of a failed write to stdout, or 0. For EPIPE no message is printed, because the reader has
+// stopped on purpose (| head).
 int ReportOutput(int failed, int exit_code) {
   if (failed == 0) return exit_code;
   if (failed != EPIPE) rondo::PrintError("rondo: stdout cannot be written: {}\n", std::strerror(failed));
@@ -85,7 +85,7 @@ int rondo::RunCommandLine(int argc, char** argv) {
   try {
     app.parse(reversed);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    std::ostringstream text;              // not std::cout: its writes fail on a non-blocking descriptor without room
+    std::ostringstream text;              // not std::cout, because its writes fail on a full non-blocking descriptor
     exit_code = app.exit(wanted, text, text);
     std::fputs(text.str().c_str(), stdout);
   } catch (const CLI::ParseError& error) {

@@ -13,12 +13,14 @@ std::string_view Name(DeviceMemoryWay way) {
 }
 
 Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(Transport& transport, const DeviceMemory& memory) {
-  if (memory.bytes.empty()) return Fail(ErrorCode::kInvalidArgument, "no bytes of {} to register", memory.device);
+  if (memory.bytes.empty())
+    return Fail(ErrorCode::kInvalidArgument, "cannot register memory of {}: it has 0 bytes", memory.device);
   DeviceRegistrar* const registrar = transport.device_registrar();
   if (registrar == nullptr)
-    return Fail(ErrorCode::kUnsupported,
-                "the transport {} sends from no memory of a device: stage that of {} through pinned host memory",
-                transport.name(), memory.device);
+    return Fail(
+        ErrorCode::kUnsupported,
+        "transport {} cannot send directly from memory of a device; stage memory of {} through pinned host memory",
+        transport.name(), memory.device);
   return OrOutOfMemory("registering memory of a device", [&] { return registrar->RegisterDevice(memory); });
 }
 

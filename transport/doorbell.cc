@@ -14,7 +14,8 @@ namespace rondo {
 Status EventFd::Open() {
   RONDO_CHECK(!fd_);
   fd_ = Fd(eventfd(0, EFD_CLOEXEC));
-  if (!fd_) return Fail(ErrorCode::kResource, "no eventfd for an endpoint's wake-up: {}", SystemWords(errno));
+  if (!fd_)
+    return Fail(ErrorCode::kResource, "cannot create the eventfd that wakes an endpoint: {}", SystemWords(errno));
   return {};
 }
 

@@ -1,12 +1,13 @@
 // How a publisher wakes a sleeping owner: by a state word, and by an eventfd that is used only while the owner sleeps.
 //
-// No wake-up is lost (Dekker's argument). The owner stores "armed" and then loads what might have been published; a
+// No wake-up is lost (Dekker's argument). The owner stores "armed" and then loads what might have been published. A
 // publisher stores what it publishes and then loads the state. All four operations are sequentially consistent, so they
-// have a single total order. Either the publisher's store precedes the owner's load: then the owner sees the published
-// value and does not sleep. Or the owner's load, and so its store of "armed", precedes the publisher's load: then the
-// publisher rings. Fences would do as well, but the thread sanitizer understands only atomic operations.
+// have a single total order. If the publisher's store precedes the owner's load, the owner sees the published value and
+// does not sleep. Otherwise the owner's load, and therefore its earlier store of "armed", precedes the publisher's
+// load, so the publisher rings. Fences would also work, but the thread sanitizer understands only atomic operations.
 //
-// Each ring posts the signal exactly once, and the next Disarm takes it exactly once, so no stale signal is left.
+// At most one call of Ring posts the signal after each Arm, and the next Disarm takes that signal. So no stale signal
+// remains.
 //
 // The atomic and the signal are parameters, so that doorbell_test.cc can run this code through every order of its
 // steps.
@@ -23,7 +24,7 @@ namespace rondo {
 
 enum class DoorbellState : std::uint8_t { kAwake, kArmed, kRung };
 
-// Signal: a publisher calls Post(); Take() waits for one Post, which has happened or is about to.
+// `Signal` must have Post(), which a publisher calls, and Take(), which blocks until a Post has happened.
 template <typename AtomicState, typename Signal>
 class BasicDoorbell {
  public:
@@ -70,24 +71,24 @@ class BasicDoorbell {
   Signal signal_;
 };
 
-// A signal that a thread can poll for.
+// The Signal of a Doorbell: an eventfd, which a thread can poll.
 class EventFd {
  public:
-  // kResource when the process has no descriptor left.
+  // kResource: no file descriptor is available.
   Status Open();
   void Close() { fd_.Close(); }
   int fd() const { return fd_.get(); }  // readable after Post, until Take; -1 before Open and after Close
 
   // REQUIRES: open.
   void Post();
-  void Take();  // blocks until a Post has happened, which takes a few instructions
+  void Take();  // blocks until the signal is posted; Disarm waits here only for a publisher that is just about to post
 
  private:
   Fd fd_;
 };
 
-// The owner must open the signal before the first Arm, and must disarm before it closes the signal: after Disarm no
-// publisher posts.
+// The owner must open the signal before the first Arm. It must disarm before it closes the signal, because no publisher
+// posts after Disarm.
 using Doorbell = BasicDoorbell<std::atomic<DoorbellState>, EventFd>;
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Tests the race between an owner that is about to sleep and a publisher that rings, in every order of their steps.
+// Tests the race between an owner that goes to sleep and a publisher that rings, in every order of their steps.
 #include "transport/doorbell.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ struct Subject {
   Explored<int> published;
   Explored<int> published_too;
 
-  // The steps of every owner: check everything, arm, check again, sleep.
+  // Runs the steps of every owner: it checks everything, arms, checks again, and then sleeps.
   void Own(int items, int items_too) {
     const auto all_here = [&] { return published.load() == items && published_too.load() == items_too; };
     int seen = 0;

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Memory>> MapMemory(std::size_t bytes) {
   if (bytes == 0) return std::make_unique<MappedMemory>(MutableBytes{});
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    return Fail(ErrorCode::kOutOfMemory, "no {} bytes of memory: {}", bytes, std::strerror(errno));
+    return Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes of memory: {}", bytes, std::strerror(errno));
   return std::make_unique<MappedMemory>(MutableBytes(static_cast<std::byte*>(memory), bytes));
 }
 

@@ -1,4 +1,4 @@
-// Transport::Allocate for transports that move bytes of any memory.
+// Implements Transport::Allocate for transports that can move bytes from any memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Returns page-aligned, zeroed memory. Zero bytes give an empty memory. kOutOfMemory: the message names the number of
-// bytes.
+// Returns page-aligned, zeroed memory. Zero bytes are legal, and give an object without memory. kOutOfMemory: the
+// message names the number of bytes.
 Result<std::unique_ptr<Memory>> MapMemory(std::size_t bytes);
 
 }  // namespace rondo

@@ -13,8 +13,8 @@ class Memory {
   virtual MutableBytes bytes() const = 0;
 };
 
-// Keeps some memory of the user registered until its destructor. The destructor must run before the memory is freed,
-// and not while an operation uses the memory.
+// Keeps memory of the user registered until this object is destroyed. The destructor must run before the memory is
+// freed, and not while an operation uses the memory.
 class Registration {
  public:
   virtual ~Registration() = default;

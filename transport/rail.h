@@ -3,14 +3,14 @@
 //
 // A lane's rail is the endpoint's rail (EndpointConfig::rail) plus the rail of the lane's index
 // (transport/lane_index.h). If a transport has n equally good paths to a peer (addresses, RDMA ports), rail r takes
-// path r modulo n. So two ranks that have two networks in the same order use both. If there is only one path, rails are
-// several connections on it.
+// path r modulo n. So two ranks that list two networks in the same order use both. If there is only one path, the rails
+// are several connections on it.
 #pragma once
 
 #include <cstdint>
 
 namespace rondo {
 
-inline constexpr std::uint32_t kMostRails = 16;
+inline constexpr std::uint32_t kMaxRails = 16;
 
 }  // namespace rondo

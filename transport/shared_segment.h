@@ -2,7 +2,7 @@
 // and all ranks read (collectives/intranode/intranode_path.h). An endpoint has a shared segment only if all its ranks
 // share one host.
 //
-// Making it is collective: every rank asks for it (Endpoint::OpenSharedSegment) and then polls until its state is
+// All ranks make it together: every rank asks for it (Endpoint::OpenSharedSegment) and then polls until its state is
 // final. The final state is the same on all ranks. No rank may use the segment before that state is kReady.
 //
 // Thread rule: the owner of the endpoint.
@@ -19,18 +19,18 @@
 
 namespace rondo {
 
-// The most ranks that a shared segment can have. A larger world on one host uses lanes.
+// The largest number of ranks for a shared segment. A larger world on one host uses lanes instead.
 inline constexpr int kMaxSharedSegmentRanks = 64;
 
 // Names a piece of a rank's memory to other ranks.
 struct MemoryPlace {
   std::uint32_t region = 0;   // the region (Transport::Allocate) that contains the whole piece; 0: none
-  std::uint64_t address = 0;  // in the process of that rank
+  std::uint64_t address = 0;  // an address in that rank's process
 };
 
 enum class SharedSegmentState : std::uint8_t {
   kMaking,
-  kReady,  // on all ranks
+  kReady,  // all ranks have mapped the segment, and may use it
   kNone,   // no rank has it; SharedSegment::why() says why
 };
 
@@ -39,9 +39,10 @@ class SharedSegment {
   virtual ~SharedSegment() = default;
   virtual SharedSegmentState state() const = 0;
   virtual const std::string& why() const = 0;
-  // Not null: this rank can neither make the segment nor agree with the other ranks to use none.
+  // The error because of which this rank can neither make the segment, nor agree with the other ranks to do without
+  // one. Null: there was no such error.
   virtual const Error* failure() const = 0;
-  // While the segment is being made: the ranks whose answer this rank has not received yet.
+  // While the segment is being made: the ranks from which this rank has not received an answer yet.
   virtual std::vector<Rank> Missing() const = 0;
   // A rank's part, aligned to pages and zeroed when the segment was made. Only that rank writes there. REQUIRES:
   // kReady.
@@ -50,20 +51,21 @@ class SharedSegment {
   // Cheap if none sleeps.
   virtual void WakeWaiters() = 0;
 
-  // ---- single copy: reads other ranks' own memory; all REQUIRE kReady ----
-  // The calls up to Find are for mapped regions. LetGoOfFreed unmaps regions that other ranks have freed. A pointer
-  // from Find is valid until its next call.
+  // ---- single copy: reads other ranks' memory in place; every call REQUIRES kReady ----
+  // LetGoOfFreed, RegionOf, Show and Find are for mapped regions. LetGoOfFreed unmaps regions that other ranks have
+  // freed. A pointer from Find is valid until the next LetGoOfFreed.
   virtual void LetGoOfFreed() = 0;
   // The number of this rank's region that contains all of `memory`; 0: there is none.
   virtual std::uint32_t RegionOf(Bytes memory) = 0;
-  // Passes a region of this rank to all others. This must precede passing on the region's number. False: it is
-  // impossible for now.
+  // Passes a region of this rank to all others. It must be called before this rank publishes the region's number.
+  // False: this is not possible now, but may be later.
   virtual bool Show(std::uint32_t region) = 0;
   // Another rank's memory, mapped here for reading; null: it cannot be mapped.
   virtual const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) = 0;
 
-  // The calls from here on read all other memory through the kernel (CMA). CanRead: whether this rank may read the
-  // memory of all other ranks. The answer never changes once the state is kReady.
+  // CanRead, CanBeRead and Read are for memory outside of mapped regions, which the kernel copies (CMA). CanRead:
+  // whether this rank may read the memory of all other ranks. The answer never changes after the state has become
+  // kReady.
   virtual bool CanRead() const = 0;
   // Whether other ranks can read all of `memory`, provided that they may read this rank's memory at all. Cheap if the
   // same memory is checked again.

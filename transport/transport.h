@@ -1,12 +1,13 @@
 // THE contract of a transport: how one rank reaches its peers.
 //
-//   Transport   one per process and kind: listener, device, registrations. All communicators share it, and it locks.
+//   Transport   one per process and kind of transport: the listener, the devices and the registrations. All
+//               communicators share it, and it is thread-safe.
 //   Endpoint    one per communicator and rail: its lanes, its poll set, its wake-up. One thread at a time owns it.
 //   Lane        an ordered byte stream to one peer (transport/lane.h).
 //
 // Control messages (goodbye, abort, heartbeat) never travel on a lane. Each pair of peers that shares a lane also
 // shares one control connection. The transport's own thread serves that connection, if the transport has a thread. If
-// the connection ends without a goodbye, the peer is dead; so a death is noticed at once.
+// the connection ends without a goodbye, the peer counts as dead, so a death is noticed at once.
 //
 // Every transport must pass tests/conformance.
 #pragma once
@@ -34,9 +35,9 @@ namespace rondo {
 // What a transport can do. The values never change during its life.
 struct Capabilities {
   bool push = false;          // Lane::Expect may succeed
-  bool late_release = false;  // released() may lag behind accepted()
-  // Cores of this host move the bytes outside of the owner's system calls (soft-RoCE). If ranks share cores, a polling
-  // thread takes cores away from that work, so a waiting thread should sleep.
+  bool late_release = false;  // Lane::released() may lag behind accepted()
+  // CPU cores of this host move the bytes, outside of the owner's system calls (soft-RoCE). If ranks share cores, a
+  // polling thread takes cores away from that work, so a waiting thread should sleep.
   bool moves_on_cores = false;
 };
 
@@ -57,25 +58,29 @@ class PeerObserver {
   virtual ~PeerObserver() = default;
   virtual void OnControl(Rank from, ControlMessage message) = 0;
   // The control connection with `peer` ended without a goodbye, or could not be made before its deadline. Called at
-  // most once per peer. The error's culprit is the peer.
+  // most once per peer. The error names the peer as culprit.
   virtual void OnPeerLost(Rank peer, Error error) = 0;
-  // Called instead of OnPeerLost if no connection with `peer` was ever made and nothing listens at its addresses any
-  // more. Then the peer's process or transport has ended, and this transport cannot find out whether it sent a goodbye.
+  // Called instead of OnPeerLost if no connection with `peer` was ever made and no process listens at its addresses any
+  // more. Then the peer's process or transport has ended, and this transport cannot find out whether the peer sent a
+  // goodbye.
   virtual void OnPeerEndedBefore(Rank peer, Error error) { OnPeerLost(peer, std::move(error)); }
-  // The transport cannot serve this endpoint any more, and no peer is the cause: the transport's own thread ran out of
-  // memory, and may have left any work undone.
+  // This endpoint no longer works, and no peer is the cause. The transport's own thread ran out of memory, so some of
+  // its work may be missing.
   virtual void OnTransportFailed(const Error& error) { static_cast<void>(error); }
 };
 
 struct EndpointConfig {
-  std::uint64_t communicator = 0;  // the same number on all its ranks; part of every lane's name
-  std::uint32_t rail = 0;          // the same on all ranks; the rail of the endpoint's first lanes (transport/rail.h)
-  Rank rank = 0;                   // this process in that communicator
-  std::vector<std::string> addresses;                   // by rank: what each peer's Transport::Address() returned
-  PeerObserver* observer = nullptr;                     // must outlive the endpoint
-  Duration connect_timeout = std::chrono::seconds(30);  // for one peer, from the first Open that needs it
-  std::shared_ptr<const RankFrame> frame = nullptr;  // how logs name its ranks; null: they are the job's. Errors name
-                                                     // them by the numbers here; the communicator adds the job's
+  // The number of the communicator, the same on all its ranks; part of every lane's name.
+  std::uint64_t communicator = 0;
+  std::uint32_t rail = 0;  // the same on all ranks; the rail of the endpoint's first lanes (transport/rail.h)
+  Rank rank = 0;           // the rank of this process in the communicator
+  std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() returned
+  PeerObserver* observer = nullptr;    // must outlive the endpoint
+  // Limits the connection to one peer, from the first Open that needs it.
+  Duration connect_timeout = std::chrono::seconds(30);
+  // How log lines name the endpoint's ranks. Null: by the ranks of this communicator, which are then also the job's
+  // ranks. Errors always use the ranks of this communicator; the communicator adds the job's ranks.
+  std::shared_ptr<const RankFrame> frame = nullptr;
 };
 
 class Endpoint {
@@ -85,9 +90,9 @@ class Endpoint {
   // ---- the owner's part: one thread at a time ----
 
   // Returns the lane `index` (transport/lane_index.h) to `peer`. The first call makes it, and later calls return the
-  // same lane, which may still be connecting. Both ends must open the lane, in any order; sent bytes wait in the wire
-  // until the other end has opened it. kResource: a limit of the system or the transport would be exceeded (nothing was
-  // made).
+  // same lane, which may still be connecting. Both ends must open the lane, in any order. Bytes that one end sends
+  // earlier wait until the other end has opened the lane. kResource: a limit of the system or the transport would be
+  // exceeded (nothing was made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
 
   // Whether OpenSharedSegment may be called (transport/shared_segment.h). The answer is the same on all ranks.
@@ -104,26 +109,28 @@ class Endpoint {
   virtual void Poll(TimePoint now) = 0;
 
   // Announces that the owner will sleep, then checks once more. True: bytes arrived, space became free or Wake was
-  // called since the lanes last had nothing to do, so the owner must not sleep. After false, wait_fd() becomes readable
-  // when one of these happens. In both cases the owner must call Disarm() afterwards.
+  // called since the owner last found nothing to do, so the owner must not sleep. After false, wait_fd() becomes
+  // readable when one of these happens. In both cases the owner must call Disarm() afterwards.
   virtual bool Arm() = 0;
   virtual void Disarm() = 0;
 
   // A descriptor to poll for reading between Arm and Disarm. -1: only the injected Waiter can wait (simulation).
   virtual int wait_fd() const = 0;
 
-  // Revokes every lane (Lane::Revoke). For the error path.
+  // Revokes every lane (Lane::Revoke). The error path calls this.
   virtual void Revoke() = 0;
 
-  // Shuts down writing on all lanes and control connections; what was written before is still sent. The end of Close()
-  // calls it when goodbyes have been exchanged. After ShutDown no peer sees the destructor as a reset connection.
+  // Shuts down writing on all lanes and control connections; bytes that were written before are still sent. Close()
+  // calls this after goodbyes have been exchanged. After ShutDown no peer sees the destructor as a reset connection.
   virtual void ShutDown() = 0;
 
-  // Leaves a message for peers that connect from now on. It holds for this endpoint and, after its destruction, for its
-  // name on this transport, until another endpoint opens with that name. Such a peer receives the message, and then the
-  // connection ends. So a late peer learns how this rank ended, as connected peers did. Call it with a goodbye before
-  // ShutDown, or with an abort before the destructor; a second message replaces the first. Connected peers do not
+  // Leaves a message for peers that connect from now on. Such a peer receives the message, and then its connection
+  // ends. So a late peer learns how this rank ended, as connected peers did. Peers that are connected already do not
   // receive the message.
+  //
+  // The message stays while this endpoint exists. Afterwards it stays for the endpoint's name (communicator, rail) on
+  // this transport, until another endpoint opens with that name. Call this function with a goodbye before ShutDown, or
+  // with an abort before the destructor; a second message replaces the first.
   virtual void LeaveBehind(const ControlMessage& message) = 0;
 
   // ---- any thread ----
@@ -131,10 +138,10 @@ class Endpoint {
   // Wakes the sleeping owner, or makes its next Arm return true.
   virtual void Wake() = 0;
 
-  // Sends to a peer whose control connection exists or is being made; false if there is none (nothing was sent). Never
-  // blocks. As far as the connection has room, the bytes are handed to the system before the call returns. The system
-  // sends them even if the process ends right after. Messages to one peer arrive in order. A connection that is being
-  // made queues messages, and sends them once it is established.
+  // Sends to a peer whose control connection exists or is being made. Returns false if there is none; nothing was sent.
+  // Never blocks. As far as the connection has room, the bytes are handed to the system before the call returns. The
+  // system sends them even if the process ends right after. Messages to one peer arrive in order. A connection that is
+  // being made queues messages, and sends them when it is established.
   virtual bool SendControl(Rank peer, const ControlMessage& message) = 0;
 
   // The peers whose control connection is established or being made, no matter which side connects.
@@ -143,7 +150,7 @@ class Endpoint {
   // Whether the control connection with that peer is established: false while it is being made, and after it has ended.
   virtual bool IsConnected(Rank peer) const = 0;
 
-  // Whether nothing given to SendControl waits in this process: all of it was sent, or its connection has ended.
+  // True if each message given to SendControl was handed to the system, or its connection has ended.
   virtual bool ControlFlushed() const = 0;
 
   // The name of the transport that carries bytes to `peer`, such as "tcp". Before the path is made: the expected name.
@@ -169,7 +176,8 @@ class Transport {
 
   // What peers need to reach this process: an opaque text of at most kMaxAddressBytes, published through the store.
   virtual std::string Address() const = 0;
-  // How that address was chosen, for `rondo explain`: one line per candidate, and the choice with its reason.
+  // How the address of this process was chosen, for `rondo explain`: one line per candidate, and the choice with its
+  // reason.
   virtual std::string DescribeAddress() const = 0;
 
   // Makes the endpoint of one communicator and rail. REQUIRES: the name (communicator, rail) is not in use.

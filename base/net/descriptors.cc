@@ -20,7 +20,7 @@ DescriptorUse CountDescriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) use.limit = limit.rlim_cur;
   DIR* const directory = opendir("/proc/self/fd");
-  if (directory == nullptr) {  // no descriptor is left to open the directory, or there is no /proc
+  if (directory == nullptr) {  // no descriptor is available to open the directory, or there is no /proc
     use.open = errno == EMFILE ? use.limit : 0;
     return use;
   }
@@ -59,7 +59,7 @@ Status CheckDescriptorsLeft(std::size_t count, const std::string& what) {
     Fd fd(taken.empty() ? eventfd(0, EFD_CLOEXEC) : fcntl(taken.front().get(), F_DUPFD_CLOEXEC, 0));
     if (!fd) {
       const int error = errno;
-      taken.clear();  // so that the count in the message excludes these
+      taken.clear();  // closes these descriptors, so that the count in the message excludes them
       return Fail(ErrorCode::kResource, "{} needs {}", what, Need(error, count));
     }
     taken.push_back(std::move(fd));

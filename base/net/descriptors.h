@@ -16,12 +16,12 @@ struct DescriptorUse {
 DescriptorUse CountDescriptors();
 
 // Describes in words why a system call failed; `error` is its errno. If the limit on descriptors caused the failure
-// (EMFILE, ENFILE), the text names the limit and the remedy, and for EMFILE the need, which is `descriptors`. Preserves
-// errno.
+// (EMFILE, ENFILE), the text names the limit and the remedy. For EMFILE it also says that `descriptors` more were
+// needed. Preserves errno.
 std::string SystemWords(int error, std::size_t descriptors = 1);
 
-// Whether `count` more descriptors are available now: opens and closes that many. kResource: there are fewer; the
-// message names their user, `what` ("a communicator"), the need, the limit and the remedy.
+// Whether `count` more descriptors are available now: opens and closes that many. kResource: fewer are available. The
+// message says what needs them (`what`, for example "a communicator"), how many it needs, the limit and the remedy.
 Status CheckDescriptorsLeft(std::size_t count, const std::string& what);
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 // Internet addresses as values, for network interfaces, the addresses that ranks exchange, and messages.
 //
-// Thread rule: plain values, each for one thread at a time. Functions are pure, except those that query a socket.
+// Thread rule: plain values, each for one thread at a time. The functions have no side effects and depend only on their
+// arguments, except those that query a socket.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,7 +35,7 @@ class IpAddress {
   bool IsLoopback() const;   // 127.0.0.0/8, ::1
   bool IsLinkLocal() const;  // 169.254.0.0/16, fe80::/10
 
-  // Whether the first `prefix_bits` bits are equal. False across families. Scopes are not compared.
+  // Whether the first `prefix_bits` bits are equal. False if one is IPv4 and the other IPv6. Scopes are not compared.
   bool SharesPrefix(const IpAddress& other, int prefix_bits) const;
 
   std::string ToString() const;
@@ -54,14 +55,14 @@ struct SocketAddress {
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 };
 
-// For system calls. An IPv4 address becomes a sockaddr_in, never a mapped IPv6 address.
+// An address in the form that system calls need. An IPv4 address becomes a sockaddr_in, never a mapped IPv6 address.
 struct RawSocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 RawSocketAddress ToRaw(const SocketAddress& address);
-// nullopt: the address belongs to another family.
+// Returns nullopt if the address is neither IPv4 nor IPv6.
 std::optional<SocketAddress> FromRaw(const sockaddr* address);
 
 // The addresses of a socket's two ends. 0.0.0.0:0 if that end has no Internet address.

@@ -39,7 +39,7 @@ struct Try {
   bool has_socket = false;
 };
 
-// `shares`: also uses the port if other sockets with SO_REUSEADDR have it.
+// Tries to listen on the port. With `shares` it succeeds even if other sockets with SO_REUSEADDR use the port.
 Try TryPort(const ListenRequest& request, std::uint16_t port, bool shares) {
   Try attempt;
   const RawSocketAddress address = ToRaw({request.address.ip, port});
@@ -82,18 +82,18 @@ Error InUse(std::uint16_t port, const std::string& address) {
     why = fmt::format("another process listens on {}; end it or choose another port (0: any free one)", address);
   } else if (use.connected) {
     why = fmt::format(
-        "cannot listen on {}: connections of other programs have that port as their local one, which the system takes "
-        "from {} (net.ipv4.ip_local_port_range); choose a port outside of that range",
+        "cannot listen on {}: connections of other programs use that port as their local port. The system takes local "
+        "ports from {} (net.ipv4.ip_local_port_range); choose a port outside that range",
         address, EphemeralPorts().ToString());
   } else if (use.lingering > 0) {
     why = fmt::format(
-        "cannot listen on {}: no process listens there, but {} of its connections that ended keep the port for up to "
-        "a minute (TIME-WAIT); try again later or choose another port (0: any free one)",
+        "cannot listen on {}: no process listens there, but ended connections ({}) keep the port for up to a minute "
+        "(TIME-WAIT); try again later or choose another port (0: any free one)",
         address, use.lingering);
   } else if (use.known) {
     why = fmt::format(
-        "cannot listen on {}: another socket is bound to that port, though none listens on it; choose another port "
-        "(0: any free one)",
+        "cannot listen on {}: another socket is bound to that port but does not listen on it; choose another port (0: "
+        "any free one)",
         address);
   } else {
     why =
@@ -112,18 +112,19 @@ Error UsedUp(const ListenRequest& request, PortRange range) {
   }
   return ErrorAt(
       ErrorCode::kAddressInUse, address,
-      fmt::format("no port is free at {}{}; widen that range, or give one to listen in (--ports FIRST-LAST, "
-                  "RONDO_PORTS)",
+      fmt::format("no port is free at {}{}; widen the system's range, or give a range of ports to listen on (--ports "
+                  "FIRST-LAST, RONDO_PORTS)",
                   host,
                   range.IsSet()
                       ? fmt::format(": the system takes ports from {} (net.ipv4.ip_local_port_range)", range.ToString())
                       : ""));
 }
 
-// Tries each port by itself. When the system chooses a port, it skips those with open or closed connections, but bind
-// accepts them. Such ports, and ports that are bound without a listener, are tried last.
+// Tries the ports of the range one after the other. In the second pass, bind also accepts ports that have open or
+// closed (TIME-WAIT) connections, and ports that are bound without a listener. The system would not choose such ports
+// itself, so they are tried last.
 Result<Fd> ListenInRange(const ListenRequest& request, PortRange range) {
-  // Ranks of one host start at different ports.
+  // Each process starts at a different port, so that ranks of one host rarely try the same port.
   const int start = range.IsSet() ? static_cast<int>(getpid()) % range.count() : 0;
   for (const bool shares : {false, true}) {
     for (int i = 0; range.IsSet() && i < range.count(); ++i) {
@@ -157,7 +158,7 @@ Result<PortRange> ParsePortRange(std::string_view text) {
   const auto last = dash == std::string_view::npos ? first : PortNumber(text.substr(dash + 1));
   if (!first || !last || *last < *first) {
     return Fail(ErrorCode::kInvalidArgument,
-                "wants FIRST-LAST, two ports from 1 to 65535, such as 29500-29599, not '{}'", text);
+                "expected FIRST-LAST, two ports from 1 to 65535, such as 29500-29599, got '{}'", text);
   }
   return PortRange{.first = *first, .last = *last};
 }
@@ -170,7 +171,8 @@ PortRange EphemeralPorts() {
 }
 
 PortUse UseOfPortIn(std::string_view tables, std::uint16_t port) {
-  // "   0: 0100007F:1F90 00000000:0000 0A ...": number, local address and port, remote address and port, state.
+  // Example of a line: "0: 0100007F:1F90 00000000:0000 0A ...": number, local address and port, remote address and
+  // port, state.
   constexpr std::string_view kTimeWait = "06", kListen = "0A";
   PortUse use{.known = true};
   const std::string wanted = fmt::format("{:04X}", port);
@@ -251,8 +253,9 @@ std::string WhyNoLocalPort(int family) {
   if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), bytes) == 0 || errno != EADDRINUSE) return "";
   const PortRange range = EphemeralPorts();
   return fmt::format(
-      "no local port is left{}, where connections that have ended keep theirs for up to a minute; widen that "
-      "range by sysctl, or have ranks listen outside of it (--ports FIRST-LAST, RONDO_PORTS)",
+      "no local port is free{}. Connections that have ended keep their local port for up to a minute. Widen the "
+      "system's range of local ports by sysctl, or let ranks listen on ports outside that range (--ports FIRST-LAST, "
+      "RONDO_PORTS)",
       range.IsSet() ? fmt::format(" in {} (net.ipv4.ip_local_port_range)", range.ToString()) : "");
 }
 

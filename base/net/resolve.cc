@@ -50,8 +50,8 @@ Lookup LookUp(const HostPort& host_port, ResolveFor purpose, int flags) {
   return lookup;
 }
 
-// getaddrinfo takes no deadline, so a thread calls it. At the deadline the thread is left running; it owns the data
-// that it uses.
+// getaddrinfo takes no deadline, so a separate thread calls it. If the deadline passes, that thread keeps running; this
+// is safe because it owns the data that it uses.
 std::optional<Lookup> LookUpUntil(const HostPort& host_port, ResolveFor purpose, Duration patience) {
   struct Shared {
     std::mutex mutex;
@@ -103,24 +103,24 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     }
     if (text.find(':', colon + 1) != std::string_view::npos) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "'{}' has several colons; an IPv6 address is written in brackets: [::1]:29500", text);
+                  "'{}' has several colons; write an IPv6 address in brackets, such as [::1]:29500", text);
     }
     parsed.host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }
   const auto never_in_a_host = [](unsigned char c) { return c <= ' ' || c == 0x7f || c == '[' || c == ']'; };
   if (std::any_of(parsed.host.begin(), parsed.host.end(), never_in_a_host)) {
-    return Fail(ErrorCode::kInvalidArgument, "the host of '{}' has a bracket, a blank or a control character in it",
+    return Fail(ErrorCode::kInvalidArgument, "the host of '{}' contains a bracket, a blank or a control character",
                 text);
   }
   if (parsed.host.empty()) return Fail(ErrorCode::kInvalidArgument, "'{}' lacks a host before the port", text);
   if (parsed.host.size() > 255) {
-    return Fail(ErrorCode::kInvalidArgument, "the host of '{}...' has {} bytes; 255 are allowed", text.substr(0, 40),
-                parsed.host.size());
+    return Fail(ErrorCode::kInvalidArgument, "the host of '{}...' has {} bytes; at most 255 are allowed",
+                text.substr(0, 40), parsed.host.size());
   }
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parsed.port);
   if (port.empty() || error != std::errc{} || end != port.data() + port.size()) {
-    return Fail(ErrorCode::kInvalidArgument, "port '{}' of '{}' is no number from 0 to 65535", port, text);
+    return Fail(ErrorCode::kInvalidArgument, "port '{}' of '{}' is not a number from 0 to 65535", port, text);
   }
   return parsed;
 }
@@ -130,7 +130,7 @@ Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor
   std::optional<Lookup> lookup = LookUp(host_port, purpose, host_port.host.empty() ? 0 : AI_NUMERICHOST);
   if (lookup->error != 0) lookup = LookUpUntil(host_port, purpose, deadline - clock.Now());
   if (!lookup) {
-    return Fail(ErrorCode::kUnreachable, "no answer about host '{}' from the name service in time", host_port.host);
+    return Fail(ErrorCode::kUnreachable, "the name service did not answer in time about host '{}'", host_port.host);
   }
   if (lookup->error != 0) {
     return Fail(ErrorCode::kUnreachable, "host '{}' was not found: {}", host_port.host,

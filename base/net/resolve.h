@@ -1,4 +1,4 @@
-// Host names and ports as text, and their addresses.
+// Parses host names and ports, and finds the addresses of hosts.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,10 @@ Result<HostPort> ParseHostPort(std::string_view text);
 
 enum class ResolveFor { kConnect, kListen };
 
-// All addresses of a host, of every family, in the resolver's order, without duplicates. An empty host is the loopback
-// for kConnect, and all interfaces for kListen. Numeric addresses are parsed at once; a name server's answer is awaited
-// until `deadline`. kUnreachable: the host was not found in time; the message names the host and quotes the resolver.
+// All addresses of a host, of every family, in the resolver's order, without duplicates. An empty host means the
+// loopback address for kConnect, and all interfaces for kListen. Numeric addresses need no name server; for names,
+// Resolve waits for the name server until `deadline`. kUnreachable: the host was not found in time; the message names
+// the host and quotes the resolver.
 Result<std::vector<SocketAddress>> Resolve(const HostPort& host_port, ResolveFor purpose, const Clock& clock,
                                            TimePoint deadline);
 

@@ -1,8 +1,8 @@
 // Bruck's algorithms: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in
 // multiport message-passing systems", IEEE TPDS 1997. They need the fewest possible rounds for every P.
 //
-// All-gather: before round k (from 0) rank r has the 2^k blocks from r on, counted around the world. It sends them to
-// the rank 2^k places back; the last round sends only the missing blocks. P = 5:
+// All-gather: before round k (counted from 0) rank r has 2^k blocks: block r and those that follow it, modulo P. It
+// sends them to rank r - 2^k, modulo P. The final round sends only the missing blocks. For P = 5:
 //
 //   round  1              2                   3
 //          1 =[1]=> 0     2 =[2,3]=> 0        4 =[4]=> 0
@@ -11,18 +11,20 @@
 //          4 =[4]=> 3     0 =[0,1]=> 3        2 =[2]=> 3
 //          0 =[0]=> 4     1 =[1,2]=> 4        3 =[3]=> 4
 //
-// All-to-all: a block with a distance of d places moves by 2^k places in round k if bit k of d is set. The ranks on its
-// way keep it between the rounds. P = 4, block ij from rank i to rank j, the transfers of rank 0. Block 02 has a
-// distance of two places. Block 32 has a distance of three and came from rank 3 in round 1:
+// All-to-all: the distance d of a block is its receiver minus its sender, modulo P. In round k the block moves 2^k
+// ranks forward if bit k of d is set. Between the rounds the ranks on its way keep it. The drawing shows the transfers
+// of rank 0 for P = 4; block ij is sent from rank i to rank j. Block 02 has distance 2. Block 32 has distance 3 and
+// came from rank 3 in round 1:
 //
 //   round  1                        2
 //          0 =[01, 03]=> 1          0 =[02, 32]=> 2
 //          3 =[30, 32]=> 0          2 =[20, 10]=> 0
 //
-// Rounds: ceil(log2 P). Sent by a rank: all-gather (P - 1) / P of the vector, the minimum. All-to-all, relative to its
-// own vector: the set bits of 1 .. P - 1, divided by P: about (log2 P) / 2. For small blocks. Blocks that are not
-// adjacent are sent as one transfer each, so all-to-all saves latencies and lanes, not headers. Nothing is computed.
-// Ranks handle blocks of other ranks, so counts must be equal.
+// Rounds: ceil(log2 P). In an all-gather a rank sends (P - 1) / P of the vector, which is the minimum. In an all-to-all
+// it sends about (log2 P) / 2 times its own vector (exactly: the number of set bits in 1 .. P - 1, divided by P). Both
+// algorithms are meant for small blocks. Each block that is not adjacent to another needs its own transfer. So
+// all-to-all saves latencies and lanes, but not headers. Nothing is reduced. Ranks handle blocks of other ranks, so
+// counts must be equal.
 #include <algorithm>
 
 #include "collectives/algorithms/generators.h"
@@ -50,7 +52,7 @@ void BruckAllToAll(const World& ranks, Transfers& out) {
       const Rank to = Wrap(from + bit, world);
       for (int places = bit; places < world; ++places) {
         if ((places & bit) == 0) continue;
-        const Rank origin = Wrap(from - (places & (bit - 1)), world);  // of a block that has arrived here by now
+        const Rank origin = Wrap(from - (places & (bit - 1)), world);  // the rank that contributed this block
         out.Copy(from, to, Chunk(origin * world + Wrap(origin + places, world)));
       }
     }

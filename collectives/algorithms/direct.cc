@@ -1,25 +1,26 @@
-// Direct: every rank sends to every other one, or to and from the root, without intermediate ranks. "Linear" in
-// Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", Cluster Computing 2007; for all-reduce
-// the "one-shot" algorithm of GPU libraries.
+// Direct: every rank sends to every other rank, or to or from the root, without intermediate ranks. It is called
+// "linear" in Pjesivac-Grbovic et al., "Performance analysis of MPI collective operations", Cluster Computing 2007. For
+// all-reduce it is the "one-shot" algorithm of GPU libraries.
 //
-// P = 4, all-reduce, all in one round. Each rank folds the contributions in the order of ranks. It holds its own
-// contribution back until those of lower ranks have arrived:
+// The drawing shows an all-reduce with P = 4, in one round. Each rank reduces the contributions in the order of ranks.
+// It holds its own contribution back until those of lower ranks have arrived:
 //
 //   0 -> 1, 2, 3      at 0: ((0 + 1) + 2) + 3
 //   1 -> 0, 2, 3      at 1: ((0 + 1) + 2) + 3
 //   2 -> 0, 1, 3      at 2: ((0 + 1) + 2) + 3
 //   3 -> 0, 1, 2      at 3: ((0 + 1) + 2) + 3
 //
-// Latencies: one. If a rank sends and receives one transfer at a time: P - 1 rounds, or 2 P - 3 if all ranks fold,
-// because then all ranks need the vector of rank 0 first, that of rank 1 second, and so on. Sent by a rank:
+// Direct algorithms cost one latency. If a rank sends and receives one transfer at a time, they take P - 1 rounds, or 2
+// P - 3 if all ranks reduce, because all ranks then need the vector of rank 0 first, that of rank 1 second, and so on.
+// A rank sends:
 //
 //   all_reduce   P - 1 vectors: small ones only      broadcast   P - 1 vectors by the root      reduce   1 vector
 //   all_gather, reduce_scatter, scatter (root), all_to_all   (P - 1) / P of the vector          gather   1 / P
 //
-// Except for all_reduce and broadcast these amounts are minimal, but every rank needs a lane to every other one, or the
-// root needs lanes to all. Order of operands: the left fold at any rank, for any root, so direct serves reproducible
-// sums and operations that do not commute. No rank handles blocks of other ranks, so it also supports a count per
-// block.
+// Except for all_reduce and broadcast these amounts are minimal. But every rank needs a lane to every other rank, or
+// the root needs lanes to all ranks. Order of operands: the left fold at any rank, for any root. So direct algorithms
+// are right for reproducible sums and for operations that do not commute. No rank handles blocks of other ranks, so
+// these algorithms also support a count per block.
 #include <numeric>
 #include <vector>
 
@@ -81,7 +82,7 @@ void DirectScatter(const World& ranks, Transfers& out) {
   out.EndRound();
 }
 
-// Every rank begins with the next rank, so that no two ranks send to the same rank first.
+// Every rank first sends to the next rank, so that no two ranks send to the same rank first.
 void DirectAllGather(const World& ranks, Transfers& out) {
   for (int step = 1; step < ranks.size; ++step) {
     for (Rank from = 0; from < ranks.size; ++from) out.Copy(from, Wrap(from + step, ranks.size), Chunk(from));

@@ -1,7 +1,7 @@
 // Dissemination barrier: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", IJPP 1988.
 //
-// In round k every rank signals the rank 2^k places further on. A signal implies all signals that its sender has
-// received. P = 4:
+// In round k (counted from 0) rank r signals rank r + 2^k, modulo P. A signal implies all signals that its sender has
+// received. For P = 4:
 //
 //   round  1          2
 //          0 -> 1     0 -> 2

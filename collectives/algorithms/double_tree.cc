@@ -2,12 +2,14 @@
 // scan", Parallel Computing 2009; the trees are those of NCCL.
 //
 // In a binary tree half of the ranks are leaves, which have little to do. So there are two trees over the same ranks,
-// and the inner nodes of one are leaves of the other. Each tree carries half of the vector, so all ranks work.
+// and the inner nodes of each tree are leaves of the other tree. Each tree carries half of the vector, so all ranks
+// work.
 //
-// Tree 0 numbers its places 0 .. P - 1 by rank. Place 0 is the root and has one child. The height of another place is
-// its lowest set bit b: its left subtree has the b - 1 places before it, its right subtree the b - 1 places after it,
-// as far as they exist. Tree 1 is the same tree, with places mirrored (P even) or shifted by one (P odd). P = 6,
-// all-reduce; afterwards copies take the same way back:
+// The positions in a tree are called places and numbered 0 .. P - 1. In tree 0, rank r has place r. Place 0 is the root
+// and has one child. The height of another place is its lowest set bit b: its left subtree has the b - 1 places before
+// it, its right subtree the b - 1 places after it, as far as they exist. Tree 1 is the same tree, with places mirrored
+// (P even) or shifted by one (P odd). The drawing shows the reductions of an all-reduce with P = 6. Afterwards copies
+// go down the same trees:
 //
 //     tree 0, first half:  0              tree 1, second half:  5
 //                           \                                  /
@@ -17,15 +19,16 @@
 //                         / \                                  / \                                           .
 //                        1   3                                2   4
 //
-// For broadcast the root is place 0 of both trees, and the other ranks take the places 1 .. P - 1 in order from the
-// root on. There tree 1 is mirrored for odd P and shifted for even P.
+// For broadcast the root has place 0 in both trees, and the ranks that follow it, modulo P, have the places 1 .. P - 1.
+// For broadcast, tree 1 is mirrored for odd P and shifted for even P.
 //
-// Latencies: at most 2 ceil(log2 P) transfers in a row, half as many for broadcast: logarithmic, unlike those of the
-// ring. Sent by a rank: at most two vectors for all-reduce and one for broadcast, for any P; the root of a binomial
-// tree sends log2 P vectors. For middle and large vectors, with byte progress.
+// An all-reduce costs at most 2 ceil(log2 P) latencies, and a broadcast half as many; a ring costs a number that is
+// linear in P. A rank sends at most two vectors for all-reduce and one for broadcast, for any P. (The root of a
+// binomial tree sends log2 P vectors.) Double trees are meant for medium and large vectors, because ranks forward bytes
+// as they arrive.
 //
-// Order of operands: left subtree, own, right subtree. In tree 1 the order is mirrored, or rank P - 1 is last. So both
-// halves are in the order of ranks, with different brackets.
+// Order of operands: left subtree, the node's own, right subtree. In tree 1 the order is mirrored, or rank P - 1 is
+// last. So both halves are in the order of ranks, with different brackets.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

@@ -1,5 +1,5 @@
-// A left fold in the order of ranks, ((0 + 1) + 2) + ..., at any rank. `op` need not commute, and every rank that
-// computes the fold gets the same bits.
+// Generates a left fold in the order of ranks, ((0 + 1) + 2) + ..., at any rank. `op` need not commute, and every rank
+// that computes the fold gets the same bits.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Within the current round: all other `members` (ascending) send the chunks to members[at], which combines them in this
-// order, with its own contribution in its place.
+// Within the current round, all other `members` (in ascending order) send the chunks to members[at]. That rank combines
+// all contributions in this order, its own included.
 inline void FoldInOrder(std::span<const Rank> members, std::size_t at, ChunkRange chunks, Transfers& out) {
   const Rank to = members[at];
   if (at > 0) out.Hold(to, chunks);

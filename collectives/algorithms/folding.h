@@ -1,7 +1,7 @@
-// Lets algorithms that need a power of two of ranks run in any world, by folding `extra` pairs of neighbours into one
-// rank each. Of the first 2 * extra ranks, each odd one sends its vector to the even rank on its left, waits, and
-// receives the result at the end. The ranks that do not wait form a core of a power of two. The order of core indices
-// is the order of ranks, and each core member represents a contiguous block of ranks.
+// Some algorithms need a power of two of ranks. To run them in any world, this class folds `extra` pairs of neighbours
+// into one rank each. Of the first 2 * extra ranks, each odd rank sends its vector to the rank below it, waits, and
+// receives the result at the end. The ranks that do not wait form the core; their number is a power of two. The order
+// of core indices is the order of ranks, and each core member represents a contiguous block of ranks.
 //
 //   P = 6:  ranks  0 <- 1   2 <- 3   4   5
 //           core   0        1        2   3
@@ -12,8 +12,8 @@
 namespace rondo {
 
 struct Folding {
-  int core = 1;   // the largest power of two <= world
-  int extra = 0;  // world - core
+  int core = 1;   // number of ranks in the core: the largest power of two <= world
+  int extra = 0;  // number of ranks outside the core: world - core
 
   explicit Folding(int world) {
     while (core * 2 <= world) core *= 2;
@@ -25,10 +25,10 @@ struct Folding {
   // begin <= end <= core.
   ChunkRange RanksOfCore(int begin, int end) const {
     const int first = RankOfCore(begin);
-    return Chunks(first, RankOfCore(end) - first);  // RankOfCore(core) is the world's size
+    return Chunks(first, RankOfCore(end) - first);  // also right if end is `core`: RankOfCore(core) is the world size
   }
 
-  // Each of the two writes one round, or none if no ranks fold.
+  // FoldIn and FoldOut each write one round, or none if no ranks fold.
   void FoldIn(ChunkRange vector, Transfers& out) const {
     if (extra == 0) return;
     for (int i = 0; i < extra; ++i) out.Reduce(2 * i + 1, 2 * i, vector);

@@ -28,7 +28,7 @@ struct Size {
   std::uint32_t root;
   std::uint32_t floor_log;
   std::uint32_t ceil_log;
-  std::uint32_t core;   // P'
+  std::uint32_t core;   // P', the largest power of two <= P
   std::uint32_t folds;  // 1 if P > P'
 };
 
@@ -45,8 +45,8 @@ AlgorithmCost HierarchicalCost(const World& world) {
     fewest = std::min(fewest, static_cast<std::uint32_t>(members.size()));
     most = std::max(most, static_cast<std::uint32_t>(members.size()));
   }
-  // As in a direct reduce-scatter, member i sends to owner j in round i + j. If all members are owners, the last member
-  // does not send to itself.
+  // As in a direct reduce-scatter, member i sends to owner j in round i + j. If all members are owners, there is one
+  // round less, because the highest member does not send to itself.
   const std::uint32_t give = most == 1 ? 0 : most + fewest - 2 - (most == fewest ? 1 : 0);
   return {give + 2 * (hosts - 1) + most - 1,
           {hosts * (fewest - 1) + 2 * (hosts - 1) + hosts * (most - 1), std::uint64_t{hosts} * fewest},
@@ -95,7 +95,7 @@ std::optional<AlgorithmCost> BroadcastCost(Algorithm algorithm, const World& wor
   const std::uint32_t one = p == 1 ? 0 : 1;
   switch (algorithm) {
     case Algorithm::kTree: return AlgorithmCost{n.ceil_log, {n.ceil_log, 1}, "ceil(log2 P)", "ceil(log2 P)"};
-    case Algorithm::kScatterAllGather:  // if P = 2, both halves are one message
+    case Algorithm::kScatterAllGather:  // if P = 2, the scatter and the all-gather are one message
       return AlgorithmCost{
           p == 2 ? 1 : n.ceil_log + p - 1, {2 * (p - 1), p}, "ceil(log2 P) + P - 1, 1 if P = 2", "2 (P - 1) / P"};
     case Algorithm::kDirect: return AlgorithmCost{p - 1, {p - 1, 1}, "P - 1", "P - 1"};
@@ -141,7 +141,8 @@ std::optional<AlgorithmCost> AllGatherCost(Algorithm algorithm, const World& wor
     case Algorithm::kKnomial8:
       return AlgorithmCost{2 * KnomialTurns(p, 8), {KnomialTurns(p, 8), 1}, kKnomial8Twice, kKnomial8};
     case Algorithm::kRecursiveDoubling: {
-      // If ranks fold, rank 0 represents two ranks, and so do those of its partners that are among the folded ranks.
+      // If P > P', each of the first P - P' members represents two ranks, so rank 0 sends two blocks for it. At the end
+      // rank 0 sends all P blocks to the rank that it represents.
       std::uint32_t blocks = n.core - 1 + n.folds * p;
       for (std::uint32_t members = 1; members < n.core; members *= 2) blocks += std::min(members, p - n.core);
       return AlgorithmCost{n.floor_log + 2 * n.folds,

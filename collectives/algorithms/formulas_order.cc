@@ -24,7 +24,7 @@ std::string Fold(int first, int last) {
   return text;
 }
 
-// Along the ring, from the rank after `chunk` to rank `chunk`; rank 0's operand joins on the left.
+// The order along the ring, from the rank after `chunk` to rank `chunk`. Rank 0's operand is added on the left.
 std::string RingOrder(int world, int chunk) {
   if (chunk == world - 1) return Fold(0, world - 1);
   std::string text = Combined("0", Fold(chunk + 1, world - 1));
@@ -39,8 +39,8 @@ std::string BinomialOrder(int first, int ranks) {
   return Combined(BinomialOrder(first, left), BinomialOrder(first + left, ranks - left));
 }
 
-// A block of `ranks` ranks is cut into blocks whose size is the largest power of the radix below. The block with the
-// root first joins those on its left, the nearest first, then those on its right.
+// A block of `ranks` ranks is cut into blocks whose size is the largest power of the radix below `ranks`. The block
+// with the root is combined first with the blocks on its left, the nearest first, then with those on its right.
 std::string KnomialOrder(int first, int ranks, int radix, int root) {
   if (ranks == 1) return std::to_string(first);
   int size = 1;
@@ -56,7 +56,7 @@ std::string KnomialOrder(int first, int ranks, int radix, int root) {
   return text;
 }
 
-// A core member of the folding; each of the first `extra` members represents two ranks.
+// The expression of a core member (folding.h): each of the first `extra` members represents two ranks.
 std::string MemberOrder(int member, int extra) {
   return member < extra ? Fold(2 * member, 2 * member + 1) : std::to_string(member + extra);
 }
@@ -74,8 +74,9 @@ std::string StridedOrder(int first, int stride, int core, int extra) {
   return Combined(StridedOrder(first, 2 * stride, core, extra), StridedOrder(first + stride, 2 * stride, core, extra));
 }
 
-// A binary search tree over the places first .. first + places - 1: left subtree, own, right subtree. first - 1 must be
-// a multiple of a power of two >= places. `name` gives the rank at a place; a mirrored tree swaps the sides.
+// A binary search tree over the places first .. first + places - 1: left subtree, the node's own operand, right
+// subtree. first - 1 must be a multiple of a power of two >= places. `name` gives the rank at a place; a mirrored tree
+// swaps the sides.
 template <typename NameOf>
 std::string SearchTreeOrder(int first, int places, bool mirrored, NameOf name) {
   const int height = static_cast<int>(std::bit_floor(static_cast<unsigned>(places)));
@@ -111,7 +112,8 @@ std::string PairwiseOrder(int world, int block) {
   return text;
 }
 
-// Left folds within the hosts, then along the ring of hosts, from the host after the chunk's part.
+// Left folds within the hosts, then a fold along the ring of hosts. For part p of a piece, the fold along the ring
+// starts at host p + 1, modulo the number of hosts.
 std::string HierarchicalOrder(const World& world, std::uint32_t chunk) {
   const std::vector<std::vector<Rank>> members = formulas::RanksOfHosts(world);
   const auto fold = [&](std::size_t host) {

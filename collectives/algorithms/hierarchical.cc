@@ -4,12 +4,12 @@
 //
 // Let L be the number of ranks of the host with the fewest ranks. The vector is cut into L pieces, and the first L
 // ranks of every host own one piece each. First, each rank sends each piece to the piece's owner in its host, which
-// folds the contributions. Then the owners of the same piece, one per host, form a ring and all-reduce the piece. Last,
-// each owner sends the result to all ranks of its host.
+// reduces the contributions. Then the owners of the same piece, one per host, form a ring and all-reduce the piece.
+// Finally, each owner sends the result to all ranks of its host.
 //
 // Hosts may have different numbers of ranks: ranks beyond the first L own nothing, but send and receive. The ranks of a
-// host need not be contiguous. Hosts {0, 1}, {2, 3, 4}, P = 5, L = 2, pieces A (owned by 0 and 2) and B (by 1 and 3),
-// each of one chunk per host:
+// host need not be contiguous. The drawing has P = 5, the hosts {0, 1} and {2, 3, 4}, L = 2, and the pieces A (owned by
+// 0 and 2) and B (owned by 1 and 3). Each piece has one chunk per host:
 //
 //   inside                         | among hosts                        | inside
 //   1 -[A]-> 0                     | 0 -[A1]-> 2   2 -[A0]-> 0          | 0 =[A]=> 1
@@ -17,11 +17,11 @@
 //   3 -[A]-> 2   4 -[A]-> 2        | 2 =[A1]=> 0   0 =[A0]=> 2          | 2 =[A]=> 3, 4
 //   2 -[B]-> 3   4 -[B]-> 3        | 3 =[B1]=> 1   1 =[B0]=> 3          | 3 =[B]=> 2, 4      -> reduce, => copy
 //
-// Sent by a rank: 2 (H - 1) / (H L) of the vector between H hosts. So each byte crosses the network as often as in a
-// ring of hosts, and the links of all owners share the work. In addition, an owner in a host of n ranks sends
-// (L - 1) / L and then (n - 1) / L of the vector within its host. Latencies: 2 within hosts and 2 (H - 1) between
-// hosts. For hosts with many ranks, which reach each other faster than other hosts. If some host has only one rank,
-// L = 1 and one rank per host does all the work.
+// Between H hosts, an owner sends 2 (H - 1) / (H L) of the vector. So each byte crosses the network as often as in a
+// ring of hosts, and the links of all owners share the work. In addition, an owner in a host of n ranks sends (L - 1) /
+// L and then (n - 1) / L of the vector within its host. Latencies: 2 within hosts and 2 (H - 1) between hosts. The
+// algorithm is meant for hosts with many ranks, if ranks reach their own host faster than other hosts. If some host has
+// only one rank, L = 1 and one rank per host does all the work.
 //
 // Order of operands: the left fold within each host, then along the ring of hosts, with the lower rank's operand on the
 // left. So the order differs by chunk.
@@ -104,7 +104,7 @@ void HierarchicalAllReduce(const World& ranks, Transfers& out) {
 
   for (const auto& members : by_host) {
     const int count = static_cast<int>(members.size());
-    for (int step = 1; step < count; ++step) {  // each owner begins with the next rank
+    for (int step = 1; step < count; ++step) {  // each owner sends to the next rank first
       for (int piece = 0; piece < owners; ++piece) {
         const Rank to = members[static_cast<std::size_t>(Wrap(piece + step, count))];
         out.Copy(members[static_cast<std::size_t>(piece)], to, whole(piece));

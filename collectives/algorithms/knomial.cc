@@ -10,12 +10,13 @@
 //          0 => 12     8 => 9, 10, 11                     3 -> 0 *            |  0 => 3        * complete
 //                      12 => 13, 14, 15
 //
-// Levels, and latencies: ceil(log_k P). Rounds, if a rank sends and receives one transfer at a time: d + (k - 1)
-// (n - 1), where P - 1 in base k has the first digit d and n digits. The root sends as many vectors. All-reduce takes
-// twice the rounds, and so does all-gather, which gathers the blocks at rank 0 and then broadcasts the vector.
-// All-gather thus sends more bytes than an exchange, but only 2 (P - 1) transfers in all, the minimum. If ranks share
-// cores, the number of transfers decides. For small vectors, if latency matters more than the root's links: many cores,
-// fast switches.
+// The tree has ceil(log_k P) levels and costs as many latencies. If a rank sends and receives one transfer at a time,
+// it takes d + (k - 1) (n - 1) rounds; here n is the number of digits of P - 1 in base k, and d is the first digit. The
+// root sends one vector per round. All-reduce takes twice the rounds, and so does all-gather, which gathers the blocks
+// at rank 0 and then broadcasts the vector. All-gather thus sends more bytes than algorithms in which all ranks
+// exchange blocks. But it makes only 2 (P - 1) transfers in total, which is the minimum, and if ranks share CPU cores,
+// the number of transfers determines the time. K-nomial trees are meant for small vectors on hosts with many cores and
+// on fast switches, if latency matters more than the load on the root's links.
 //
 // Order of operands: blocks of k^level ranks are combined in the order of ranks. The root's block is first combined
 // with the blocks on its left, the nearest first, then with those on its right.

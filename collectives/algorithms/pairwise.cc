@@ -1,19 +1,20 @@
 // Pairwise exchange: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
 // IJHPCA 2005.
 //
-// P - 1 rounds; in round k every rank sends to one partner and receives from one. If P is a power of two the partner is
-// rank XOR k in both directions. Otherwise a rank sends k places on and receives from k places back. A signal follows
-// each block, and a rank sends its next block only after it has received the signal. So at any time one block enters
-// each rank and one leaves it, for any number of ranks. P = 4, block ij from rank i to rank j:
+// There are P - 1 rounds. In round k every rank sends to one partner and receives from one partner. If P is a power of
+// two, the partner of rank r is r XOR k in both directions. Otherwise rank r sends to r + k and receives from r - k,
+// modulo P. A signal follows each block, and a rank sends its next block only after it has received the signal. So at
+// any time one block enters each rank and one leaves it, for any number of ranks. For P = 4, with block ij sent from
+// rank i to rank j:
 //
 //   round  1                       2                       3
 //          0 =[01]=> 1 =[10]=> 0   0 =[02]=> 2 =[20]=> 0   0 =[03]=> 3 =[30]=> 0
 //          2 =[23]=> 3 =[32]=> 2   1 =[13]=> 3 =[31]=> 1   1 =[12]=> 2 =[21]=> 1
 //
-// Rounds: P - 1. Sent by a rank: (P - 1) / P of the vector, the minimum; each block is sent straight to its owner. For
-// large blocks, if sending all at once (direct.cc) would overload receivers or switches. Reduce-scatter: rank r
-// combines its own block with those of its partners in the order of the rounds, with the lower rank's operand on the
-// left. So the order differs by block and is not the order of ranks.
+// A rank sends (P - 1) / P of the vector, which is the minimum, because each block is sent straight to its owner. The
+// algorithm is meant for large blocks, if sending all blocks at once (direct.cc) would overload receivers or switches.
+// Reduce-scatter: rank r combines its own block with those of its partners in the order of the rounds, with the lower
+// rank's operand on the left. So the order differs by block and is not the order of ranks.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {
@@ -25,7 +26,7 @@ Rank PartnerOf(Rank rank, int round, int world) {
 }
 
 void Pace(Rank from, Rank to, int round, int world, Transfers& out) {
-  if (round + 1 < world) out.Signal(from, to);  // after the last round there is no block to pace
+  if (round + 1 < world) out.Signal(from, to);  // no signal in the final round, because no block follows it
 }
 
 }  // namespace

@@ -45,15 +45,16 @@ std::string Scaled(const std::string& order) {
 Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Proof& proof) {
   const World world = WorldOf(key);
   const auto cost = PaperCost(key.collective, key.algorithm, world);
-  if (!cost) return Fail(ErrorCode::kInternal, "{}: there is no formula for it", Describe(key));
+  if (!cost) return Fail(ErrorCode::kInternal, "{}: its cost has no formula", Describe(key));
   if (cost->rounds_are_a_bound ? proof.rounds > cost->rounds : proof.rounds != cost->rounds) {
-    return Fail(ErrorCode::kInternal, "{}: takes {} rounds; {} is {}", Describe(key), proof.rounds,
+    return Fail(ErrorCode::kInternal, "{}: takes {} rounds, but the formula {} gives {}", Describe(key), proof.rounds,
                 cost->rounds_formula, cost->rounds);
   }
   const std::uint32_t vector = ChunksOfVector(key.collective, world.size, chunks);
   if (proof.max_chunks_sent * cost->sent.denominator != cost->sent.numerator * vector) {
-    return Fail(ErrorCode::kInternal, "{}: a rank sends {} of {} chunks; {} is {}/{} of the vector", Describe(key),
-                proof.max_chunks_sent, vector, cost->sent_formula, cost->sent.numerator, cost->sent.denominator);
+    return Fail(ErrorCode::kInternal, "{}: a rank sends {} of {} chunks, but the formula {} gives {}/{} of the vector",
+                Describe(key), proof.max_chunks_sent, vector, cost->sent_formula, cost->sent.numerator,
+                cost->sent.denominator);
   }
   if (!Reduces(key.collective)) return {};
   std::uint32_t deepest = 0;
@@ -61,20 +62,20 @@ Status CompareWithPapers(const ScheduleKey& key, std::uint32_t chunks, const Pro
     const std::string order = DocumentedOrder(key.collective, key.algorithm, world, c);
     const std::string documented = key.scaled ? Scaled(order) : order;
     if (proof.order[c] != documented) {
-      return Fail(ErrorCode::kInternal, "{}: chunk {} is {}; documented is {}", Describe(key), c, proof.order[c],
+      return Fail(ErrorCode::kInternal, "{}: chunk {} is {}, but {} is documented", Describe(key), c, proof.order[c],
                   documented);
     }
     deepest = std::max(deepest, Depth(order));
   }
   const std::uint32_t documented_depth = RoundingDepth(key.algorithm, world);
   if (!proof.order.empty() && deepest != documented_depth) {
-    return Fail(ErrorCode::kInternal, "{}: {} combinations deep; documented are {}", Describe(key), deepest,
-                documented_depth);
+    return Fail(ErrorCode::kInternal, "{}: operands are combined {} levels deep, but {} levels are documented",
+                Describe(key), deepest, documented_depth);
   }
   return {};
 }
 
-// Whether some rank handles blocks that are neither in its input nor in its output, so that it may not know their
+// Whether some rank handles blocks that are neither in its input nor in its output, so that it might not know their
 // lengths. In all_gather and reduce_scatter every rank knows all lengths.
 bool HandlesForeignBlocks(const Schedule& schedule) {
   const Collective collective = schedule.key.collective;
@@ -91,13 +92,13 @@ bool HandlesForeignBlocks(const Schedule& schedule) {
   return false;
 }
 
-// Checks that the traits in the table hold for this schedule.
+// Checks that the schedule has the traits that table.cc gives for its algorithm.
 Status CompareWithTraits(const AlgorithmEntry& entry, const ScheduleKey& key, const Schedule& schedule,
                          const Proof& proof) {
   const auto denied = [&](std::string_view what) {
-    return Fail(ErrorCode::kInternal, "{}: {}, against what the table says", Describe(key), what);
+    return Fail(ErrorCode::kInternal, "{}: {}, but the table of algorithms says otherwise", Describe(key), what);
   };
-  if (entry.traits.rank_order && !proof.in_rank_order) return denied("operands do not stand in the ranks' order");
+  if (entry.traits.rank_order && !proof.in_rank_order) return denied("operands are not in the ranks' order");
   if (entry.traits.left_fold && !proof.left_fold) return denied("is not the left fold");
   if (!entry.traits.needs_equal_counts && HandlesForeignBlocks(schedule)) {
     return denied("a rank handles blocks of which it may not know the lengths");
@@ -209,8 +210,8 @@ Result<std::vector<MutationReport>> RefuseMutants(const AlgorithmEntry& entry, i
           if (!mutation.apply(mutant, random)) continue;
           const auto proof = Verify(mutant);
           if (proof) {
-            return Fail(ErrorCode::kInternal, "{}: \"{}\" was not noticed (seed {})", Describe(key), mutation.name,
-                        seed);
+            return Fail(ErrorCode::kInternal, "{}: the verifier did not notice the mutation \"{}\" (seed {})",
+                        Describe(key), mutation.name, seed);
           }
           ++report.refused;
           report.counter_example = proof.error().message();

@@ -17,7 +17,7 @@ namespace rondo {
 class KeySet {
  public:
   KeySet() = default;
-  KeySet(KeySet&&) = default;  // not copied: the keys would point into the other set's lists
+  KeySet(KeySet&&) = default;  // no copies: copied keys would point into the other set's lists
   KeySet& operator=(KeySet&&) = default;
 
   auto begin() const { return keys_.begin(); }
@@ -31,39 +31,40 @@ class KeySet {
   std::vector<ScheduleKey> keys_;
 };
 
-// Every key of a world: each root if the collective has one, in and out of place, unscaled and, for reductions, scaled.
-// For hierarchical algorithms, with all ranks on one host, one host per rank, two hosts of unequal size, and three
-// hosts whose ranks alternate.
+// Returns all keys of a world: with each root if the collective has one, in place and out of place, and, for
+// reductions, scaled and unscaled. For hierarchical algorithms the hosts vary, too: all ranks on one host, one host per
+// rank, two hosts of unequal size, and three hosts whose ranks alternate.
 KeySet EveryKey(const AlgorithmEntry& entry, int world_size);
 
 // "all_reduce ring, world 5, in place, scaled"
 std::string Describe(const ScheduleKey& key);
 
-// How many of a schedule's chunks make one vector: the larger of a rank's input and output.
+// The number of chunks of one vector. The vector is a rank's input or output, whichever is larger. `chunks`: number of
+// chunks of the schedule.
 std::uint32_t ChunksOfVector(Collective collective, int world_size, std::uint32_t chunks);
 
-// Proves one schedule, and that its rounds, bytes and order of operands are the documented ones and its traits those in
-// the table. The error is kInternal, with the key and a counter-example.
+// Proves one schedule. Also checks that its rounds, bytes and order of operands are as documented, and that its traits
+// are those in table.cc. The error is kInternal, with the key and a counter-example.
 Result<Proof> ProveSchedule(const AlgorithmEntry& entry, const ScheduleKey& key);
 
 struct WorldProof {
-  std::uint64_t schedules = 0;  // how many were proved: all keys of the world
-  Proof proof;                  // the proof of the last key
+  std::uint64_t schedules = 0;  // number of schedules that were proved, one for each key of the world
+  Proof proof;                  // the proof of the last of these schedules
 };
 Result<WorldProof> ProveWorld(const AlgorithmEntry& entry, int world_size);
 
-// For one key of a world whose schedule may not fit into memory. Proves a few chunks (first, last, and one between)
-// across all ranks, the order of a few ranks' whole lists, and the lanes between these ranks.
+// Proves samples of a schedule that might not fit into memory: three chunks (first, last, and one between) on all
+// ranks, and, for a few ranks, the order of all their steps and the lanes between them.
 Status ProveSamples(const AlgorithmEntry& entry, const ScheduleKey& key);
 
 struct MutationReport {
   std::string name;
   std::uint64_t refused = 0;
-  std::string counter_example;  // for one of the mutants
+  std::string counter_example;  // the counter-example to one of the mutants
 };
-// Breaks each schedule of worlds up to `max_world` in each way, `attempts` times; every mutant must be refused. The
-// error is kInternal and names the mutant that passed. A mutation that cannot be applied to this algorithm has refused
-// == 0.
+// Breaks each schedule of worlds up to `max_world` by each mutation in mutate.h, `attempts` times. The verifier must
+// refuse every mutant. The error is kInternal and names the mutant that passed. A mutation that cannot be applied to
+// this algorithm has refused == 0.
 Result<std::vector<MutationReport>> RefuseMutants(const AlgorithmEntry& entry, int max_world, int attempts,
                                                   std::uint64_t seed);
 

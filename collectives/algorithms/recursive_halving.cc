@@ -1,9 +1,9 @@
 // Recursive halving and doubling: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004. If the
 // world size is not a power of two, ranks fold (folding.h).
 //
-// Halving: in round k partners at distance 2^k split the chunks on which both still work. The lower one keeps the lower
-// half and combines it with the data that the other sends. Doubling takes the same way back with copies. P = 4, chunks
-// 0..3:
+// Halving: in round k (counted from 0) partners at distance 2^k split the chunks on which both still work. The lower
+// rank keeps the lower half and combines it with the data that the higher rank sends. Doubling makes the same exchanges
+// in reverse order, with copies. For P = 4 and chunks 0..3:
 //
 //   round  1                  2                    |  3               4
 //          0 -[2,3]-> 1       0 -[1]-> 2           |  0 =[0]=> 2      0 =[0,1]=> 1
@@ -12,17 +12,19 @@
 //          3 -[0,1]-> 2       3 -[2]-> 1   1 has 2 |  3 =[3]=> 1      3 =[2,3]=> 2
 //                                          3 has 3 |
 //
-// Reduce: after the halving, of each pair only the partner on the side without the root sends. For root 0: 2 =[1]=> 0
-// and 3 =[3]=> 1, then 1 =[2,3]=> 0. Reduce-scatter: rank r must end with block r, so distances shrink. In round 1
-// partners at distance P / 2 keep the half that contains their own block.
+// Reduce: after the halving, only one partner of each pair sends: the one on the side without the root. Example for
+// root 0: 2 =[1]=> 0 and 3 =[3]=> 1, then 1 =[2,3]=> 0. Reduce-scatter: rank r must end with block r, so distances
+// shrink. In round 1 partners at distance P / 2 keep the half that contains their own block.
 //
-// Rounds: 2 floor(log2 P), and if ranks fold 2 more, or 1 more for a reduce (its root never folds). Reduce-scatter:
-// floor(log2 P), and 2 more if ranks fold.
+// Rounds: 2 floor(log2 P). If ranks fold, there are 2 more; in a reduce only 1 more, because its root never folds.
+// Reduce-scatter: floor(log2 P), and 2 more if ranks fold.
 //
-// Sent by a rank, if P' is the largest power of two up to P: 2 (P' - 1) / P' of the vector, and one whole vector more
-// if ranks fold; reduce: (3 P' / 2 - 1) / P'; reduce-scatter: (P - 1) / P, or the whole vector by ranks that fold. If P
-// is a power of two, this is as little as for the ring, in logarithmically many rounds: best for middle sizes. Other
-// worlds pay for the fold.
+// A rank sends this part of the vector, if P' is the largest power of two up to P:
+//   all-reduce      2 (P' - 1) / P'; if ranks fold, one whole vector more
+//   reduce          (3 P' / 2 - 1) / P'
+//   reduce-scatter  (P - 1) / P; ranks that fold send the whole vector
+// If P is a power of two, this is as little as in a ring, but in logarithmically many rounds. So the algorithm is best
+// for medium sizes. If P is not a power of two, the fold makes it slower.
 //
 // Order of operands: with growing distances, blocks of ranks stay contiguous. The order is then a balanced tree in the
 // order of ranks, the same for every chunk and root. Reduce-scatter combines ranks P / 2 apart first. Its order is also
@@ -82,7 +84,7 @@ void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
     const Rank left = folding.RankOfCore(i);
     return i < folding.extra && ranks.root == left + 1 ? ranks.root : left;
   };
-  int root = 0;  // the core index of the root
+  int root = 0;  // the root's index in the core (folding.h: the power-of-two group of ranks)
   while (rank_of(root) != ranks.root) ++root;
 
   for (int i = 0; i < folding.extra; ++i) {
@@ -92,7 +94,7 @@ void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
   std::vector<int> first = Halve(core, rank_of, out);
   for (int distance = core / 2, held = 1; distance >= 1; distance /= 2, held *= 2) {
     for (int i = 0; i < core; ++i) {
-      // Members that differ from the root in a greater distance have already sent all their chunks.
+      // A member whose index differs from the root's in a higher bit has sent all its chunks in an earlier round.
       const bool gave = ((i ^ root) & ~(2 * distance - 1)) != 0;
       const bool gives = ((i ^ root) & distance) != 0;
       if (!gave && gives) out.Copy(rank_of(i), rank_of(i ^ distance), Chunks(first[i], held));

@@ -1,9 +1,9 @@
 // Rings. All-reduce: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
-// 2009. Reduce-scatter is its left half. All-gather is its right half, with block r starting at rank r. Reduce is the
-// left half, after which each rank sends its complete chunk to the root.
+// 2009. Reduce-scatter is the left half of the drawing below. All-gather is the right half, with block r starting at
+// rank r. Reduce is the left half, after which each rank sends its complete chunk to the root.
 //
 // Chunk c starts at rank c + 1, gains one contribution per hop, is complete at rank c, and then continues as a copy.
-// P = 4:
+// For P = 4:
 //
 //   hop    1          2          3         | 4          5          6
 //   c0     1 -> 2     2 -> 3     3 -> 0 *  | 0 => 1     1 => 2     2 => 3      -> reduce, => copy, * complete
@@ -12,8 +12,8 @@
 //   c3     0 -> 1     1 -> 2     2 -> 3 *  | 3 => 0     0 => 1     1 => 2
 //
 // Rounds: P - 1 for each half. Sent by each rank: (P - 1) / P of the vector for each half, the minimum, evenly spread
-// over ranks and time. Every rank exchanges data with two others (and, in a reduce, with the root). Best for large
-// vectors; for small ones its latency, linear in P, is the worst of all algorithms here.
+// over ranks and time. Every rank exchanges data with two others (and, in a reduce, with the root). Rings are best for
+// large vectors. For small vectors they have the highest latency of all algorithms here, because it is linear in P.
 //
 // Order of operands: chunk c is folded along the ring from rank c + 1. Where the ring wraps, rank 0's operand is on the
 // left of the value from rank P - 1. So the order differs by chunk, and most chunks are not in the order of ranks. All

@@ -4,15 +4,16 @@
 // 2015).
 //
 // Ranks are counted from the root. A binomial tree scatters the chunks, and each inner node keeps those of its subtree.
-// Then every chunk travels around the ring. P = 4:
+// Then every chunk travels around the ring. For P = 4:
 //
 //   round  1               2             |  3             4             5
 //          0 =[2,3]=> 2    0 =[1]=> 1    |  0 =[0]=> 1    0 =[3]=> 1    0 =[2]=> 1
 //                          2 =[3]=> 3    |  1 =[1]=> 2    1 =[0]=> 2
 //                                        |  2 =[2]=> 3    2 =[1]=> 3    2 =[0]=> 3      3 => 0 is never needed
 //
-// Rounds: ceil(log2 P) + P - 1. Sent by a rank: at most 2 (P - 1) / P of the vector (the root), while the root of a
-// tree sends ceil(log2 P) vectors: for large vectors. Nothing is computed, so there is no order of operands.
+// Rounds: ceil(log2 P) + P - 1. The root sends the most, at most 2 (P - 1) / P of the vector, while the root of a tree
+// sends ceil(log2 P) vectors. So the algorithm is meant for large vectors. Nothing is reduced, so there is no order of
+// operands.
 #include <algorithm>
 #include <vector>
 
@@ -38,7 +39,8 @@ void ScatterAllGatherBroadcast(const World& ranks, Transfers& out) {
   }
 
   for (int hop = 0; hop < world - 1; ++hop) {
-    for (int from = 0; from < world - 1; ++from) {  // the last rank does not send to the root, which has everything
+    // The rank before the root does not send to the root, because the root has everything.
+    for (int from = 0; from < world - 1; ++from) {
       const int to = from + 1;
       const int chunk = Wrap(from - hop, world);
       const bool held = to <= chunk && chunk < held_end[to];

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// The numbers of chunks per block.
+// Each function returns how many chunks a block has.
 std::uint32_t One(const World& /*world*/) { return 1; }
 std::uint32_t Two(const World& /*world*/) { return 2; }
 std::uint32_t ByRank(const World& world) { return static_cast<std::uint32_t>(world.size); }
@@ -83,7 +83,7 @@ constexpr std::array kTable{
     AlgorithmEntry{C::kAllToAll, A::kBruck, One, BruckAllToAll, kEqualCounts},
 };
 
-// The values of one member of all entries, each value once.
+// All values of one member of the entries, without duplicates.
 template <typename T>
 std::vector<T> Distinct(T AlgorithmEntry::*member) {
   std::vector<T> values;

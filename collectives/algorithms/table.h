@@ -1,4 +1,4 @@
-// All algorithms. To add one, add a file to this folder and a line to table.cc.
+// The list of all algorithms. To add one, add a file to this folder and a line to table.cc.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 namespace rondo {
 
 std::span<const AlgorithmEntry> AllAlgorithms();
-// The collectives and algorithms in that table, each once and in the table's order.
+// The collectives and the algorithms in the list of all algorithms, each once and in the order of the list.
 std::vector<Collective> DistinctCollectives();
 std::vector<Algorithm> DistinctAlgorithms();
-// Null if the algorithm does not implement the collective.
+// Returns null if the algorithm does not implement the collective.
 const AlgorithmEntry* FindAlgorithm(Collective collective, Algorithm algorithm);
 
 }  // namespace rondo

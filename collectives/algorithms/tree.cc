@@ -1,27 +1,26 @@
 // Binomial trees; see Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
 // IJHPCA 2005.
 //
-// P = 4. All-reduce: to rank 0 and back. Reduce is its left half, to any root. Broadcast is its right half, with ranks
-// counted from the root. A barrier is both halves, with signals:
+// The drawing shows an all-reduce with P = 4: to rank 0 and back. Reduce is its left half, to any root. Broadcast is
+// its right half, with ranks counted from the root. A barrier is both halves, with signals:
 //
 //   round  1          2           |  3          4
 //          1 -> 0     2 -> 0 *    |  0 => 2     0 => 1          -> reduce, => copy, * complete
 //          3 -> 2                 |             2 => 3
 //
-// Gather has the pattern of reduce; scatter is its reverse. Each transfer has the blocks of all ranks of a subtree.
-// P = 4, root 2:
+// Gather has the pattern of reduce; scatter is its reverse. Each transfer carries the blocks of all ranks of a subtree.
+// For P = 4 and root 2:
 //
 //   round  1             2                                      round  1                2
 //          1 =[1]=> 0    0 =[0,1]=> 2           scatter:               2 =[0,1]=> 0     0 =[1]=> 1
 //          3 =[3]=> 2                                                                   2 =[3]=> 3
 //
-// Rounds: ceil(log2 P), twice that for all-reduce and barrier. Sent by a rank: broadcast and all-reduce at most
-// ceil(log2 P) vectors (rank 0 or the root); leaves send none or one. Reduce: one vector. Scatter: the root sends
-// (P - 1) / P of it. Gather: the rank that represents the half without the root sends the blocks of that half.
+// Rounds: ceil(log2 P), twice that for all-reduce and barrier. In broadcast and all-reduce the root or rank 0 sends the
+// most, ceil(log2 P) vectors; leaves send none or one. Reduce: a rank sends one vector. Scatter: the root sends (P - 1)
+// / P of the vector. Gather: the rank that represents the half without the root sends the blocks of that half.
 //
-// For small vectors. With byte progress inner nodes forward bytes as they arrive, so larger vectors stream too, until
-// the root's link is the limit. A tree all-reduce moves few bytes in total, so it suits small vectors if ranks share
-// cores.
+// Trees are meant for small vectors. Inner nodes forward bytes as they arrive, so larger vectors stream too, until the
+// root's link is the limit. A tree all-reduce moves few bytes in total, so it suits small vectors if ranks share cores.
 //
 // Blocks of ranks [m 2^k, (m + 1) 2^k) join in pairs. The root represents its block; every other block is represented
 // by its first rank. So the order of operands is the order of ranks and does not depend on the root: every root

@@ -1,8 +1,9 @@
-// All-reduce in two shots. Every rank owns a chunk. Each rank sends each chunk to its owner, which folds in the order
-// of ranks; then the owners send the results to all ranks. "All pairs" in Cowan et al., "MSCCLang: Microsoft collective
-// communication language", ASPLOS 2023, and the two-shot all-reduce of GPU libraries.
+// All-reduce in two shots. Every rank owns a chunk. Each rank sends each chunk to its owner, which reduces the
+// contributions in the order of ranks. Then the owners send the results to all ranks. It is "all pairs" in Cowan et
+// al., "MSCCLang: Microsoft collective communication language", ASPLOS 2023, and the two-shot all-reduce of GPU
+// libraries.
 //
-// P = 4, chunk c is owned by rank c:
+// For P = 4, chunk c is owned by rank c:
 //
 //   shot   1                                              |  2
 //   c0     1 -> 0   2 -> 0   3 -> 0   ((0 + 1) + 2) + 3   |  0 => 1   0 => 2   0 => 3
@@ -10,9 +11,9 @@
 //   c2     0 -> 2   1 -> 2   3 -> 2   ((0 + 1) + 2) + 3   |  2 => 0   2 => 1   2 => 3
 //   c3     0 -> 3   1 -> 3   2 -> 3   ((0 + 1) + 2) + 3   |  3 => 0   3 => 1   3 => 2
 //
-// Latencies: two; 3 P - 4 rounds if a rank sends and receives one transfer at a time. Sent by a rank: 2 (P - 1) / P of
-// the vector, as little as by the ring. Order of operands: the left fold, so this is the reproducible sum with few
-// latencies. Every rank needs a lane to every other one.
+// The algorithm costs two latencies, or 3 P - 4 rounds if a rank sends and receives one transfer at a time. A rank
+// sends 2 (P - 1) / P of the vector, as little as in a ring. Order of operands: the left fold, so sums are reproducible
+// with only two latencies. Every rank needs a lane to every other rank.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

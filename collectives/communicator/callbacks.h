@@ -38,14 +38,14 @@ class Callbacks {
   }
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
 
-  // An operation has ended, so callbacks may be due. A waiting thread runs them.
+  // Call it when an operation has ended, because callbacks may then be due. A waiting thread runs them.
   void OnEnded() {
     if (count_.load() > 0) due_.store(true);
   }
   bool due() const { return due_.load(std::memory_order_relaxed); }
 
-  // Calls every function whose operation has ended, with no lock held. `is_final`(callback) returns whether it has;
-  // `status`(callback) returns the status for the function.
+  // Calls every function whose operation has ended, with no lock held. `is_final`(callback) returns whether the
+  // callback's operation has ended; `status`(callback) returns the status for the function.
   template <typename IsFinal, typename StatusOf>
   void Run(const IsFinal& is_final, const StatusOf& status) {
     due_.store(false);

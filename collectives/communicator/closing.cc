@@ -26,8 +26,8 @@ std::string Closing::RefusedAfter(Sequence last) const {
 
 // ---- goodbyes ----
 
-// The exchange ends when one check finds goodbyes from all connected peers, and the next check finds nothing to send:
-// this rank has sent its own to all. A peer that connects or leaves between two checks is found by the later one.
+// The exchange ends when one check finds that all connected peers have sent their goodbyes, and that this rank has sent
+// all of its own. If a peer connects or leaves between two checks, the later check finds it.
 bool Closing::ExchangeGoodbyes() {
   const bool received_all = PeersWithoutGoodbye().empty();
   // A rank of an intranode group may have compared its operations with few others, and is connected to rank 0 only. So
@@ -62,7 +62,8 @@ std::optional<Error> Closing::FindMismatchedGoodbye() {
       [&](Rank peer, const PeerView& view) { return near_.suspicion.JudgeGoodbye(peer, view, last); });
 }
 
-// Such peers get no goodbye from rank 0 while rank 0 waits for theirs. But they send progress reports.
+// A peer in a later operation sends no goodbye, because it still needs this rank. So the two would wait for each other.
+// But such a peer sends progress reports, by which this function finds it.
 std::optional<Error> Closing::FindPeerInLaterOperation() {
   const OperationDescriptor last = near_.queue.LastCompleted();
   const std::string refused = RefusedAfter(last.sequence);
@@ -89,11 +90,11 @@ Status Closing::CloseWithin(Duration time) {
     until = Later(until, near_.suspicion.graces().timeout_report_delay);
     status = exchange();
   }
-  if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // nothing was left to fail: try again
+  if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // FailWhatIsLeft found no operation: try again
   // After a failure, only launched graphs may still use any buffer when this returns.
   if (near_.failure.has_failed())
-    near_.progress.DriveUntil(Later(until, near_.suspicion.graces().close_drain), 0,
-                              [&] { return near_.failure.has_ended(); });
+    near_.progress.AdvanceUntil(Later(until, near_.suspicion.graces().close_drain), 0,
+                                [&] { return near_.failure.has_ended(); });
   if (is_late() && near_.failure.has_failed()) status = Fail(*near_.failure.cause());
   ShutDown(status);
   return status;
@@ -107,12 +108,12 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
       is_leaving() ? PostedReceives::kGivenUp : PostedReceives::kStay);
   near_.graphs.Check();
   Status status = WaitForIssued(until);
-  if (status && !near_.progress.DriveUntil(until, 0, [&] { return near_.messages.pending() == 0; })) {
+  if (status && !near_.progress.AdvanceUntil(until, 0, [&] { return near_.messages.pending() == 0; })) {
     status = Fail(ErrorCode::kNotReady, "{} sends and receives are still under way", near_.messages.pending());
   }
   if (status) {
     bool over = false;
-    const bool exchanged = near_.progress.DriveUntil(
+    const bool exchanged = near_.progress.AdvanceUntil(
         until, 0, [&] { return over || near_.failure.has_ended(); },
         [&] {
           return over = !near_.failure.has_failed() &&
@@ -122,12 +123,12 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
     // Operations that only send may have ended without a comparison with other ranks, so they are compared here.
     if (const auto mismatched = FindMismatchedGoodbye(); exchanged && mismatched && !near_.failure.has_failed()) {
       near_.failure.Begin(*mismatched);
-      near_.progress.DriveUntil(until, 0, [&] { return near_.failure.has_ended(); });
+      near_.progress.AdvanceUntil(until, 0, [&] { return near_.failure.has_ended(); });
     }
     if (near_.failure.has_failed()) {
       status = Fail(*near_.failure.cause());
     } else if (!exchanged && is_leaving()) {
-      // Rank 0 of an intranode group has not sent its goodbye yet.
+      // Rank 0 of an intranode group may not have sent its goodbyes yet, so they are sent here.
       near_.progress.Enter();
       near_.failure.Guard("leaving", [&] { return SendGoodbyes(); });
       near_.progress.Leave();
@@ -142,15 +143,15 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
 
 Status Closing::WaitForIssued(TimePoint until) {
   const Sequence last = near_.queue.issued();
-  const bool ended = near_.progress.DriveUntil(
+  const bool ended = near_.progress.AdvanceUntil(
       until, last, [&] { return near_.queue.completed() >= last || near_.failure.has_ended(); });
   if (near_.queue.completed() >= last) return {};
   if (!ended) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", last);
   return Fail(*near_.failure.cause());
 }
 
-// If this rank left now without a goodbye, other ranks would report this rank as dead, instead of the rank that all
-// wait for. So this rank fails the communicator first.
+// If this rank left now without a goodbye, other ranks would report this rank as dead, instead of the rank for which
+// all are waiting. So this rank fails the communicator first.
 bool Closing::FailWhatIsLeft(Duration time) {
   near_.progress.Enter();
   const Sequence first = near_.queue.completed() + 1;
@@ -198,7 +199,8 @@ void Closing::ShutDown(const Status& status) {
       goodbye = OwnGoodbye();
       near_.endpoint->LeaveBehind(*goodbye);
     });
-  IfMemoryAllows([&] { near_.endpoint->ShutDown(); });  // without memory, the destructor ends it at once
+  // if memory runs out here, the destructor ends the endpoint at once
+  IfMemoryAllows([&] { near_.endpoint->ShutDown(); });
   near_.progress.Leave();
   if (goodbye) IfMemoryAllows([&] { KeepGoodbye(*goodbye, status); });
   const MutexLock lock(mutex_);
@@ -208,10 +210,11 @@ void Closing::ShutDown(const Status& status) {
 void Closing::KeepGoodbye(const ControlMessage& goodbye, const Status& status) {
   if (options_.kept_goodbyes == nullptr || !near_.peers.HasUnreached()) return;
   // After a successful Close, rank 0 of an intranode group has received the goodbyes of all ranks, so no rank needs a
-  // kept one.
+  // kept goodbye.
   if (near_.current.runner().has_segment() && status && !is_leaving()) return;
   if (const Status kept = options_.kept_goodbyes->Keep(options_.id, near_.names.self(), goodbye.body); !kept)
-    Log(options_.logger, LogLevel::kInfo, "{} could not keep its goodbye for ranks that were never connected to it: {}",
+    Log(options_.logger, LogLevel::kInfo,
+        "{} could not store its goodbye for ranks that were never connected to it: {}",
         near_.names.NameOf(near_.names.self()), kept.error().ToString());
 }
 

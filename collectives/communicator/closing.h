@@ -1,8 +1,9 @@
-// Closes a communicator: issued operations end, and the ranks exchange goodbyes. A goodbye names the last operation of
-// its rank, so ranks that disagree find out in the end, although no bytes move any more.
+// Closes a communicator: issued operations end, and the ranks exchange goodbyes. A goodbye names the last operation
+// that its rank completed. So ranks whose last operations differ detect the difference at the end, even if no more
+// bytes move.
 //
 //   Close    waits for the issued operations, for the goodbyes of all connected peers, or for a failure
-//   Leave    the same for a short time; then it gives up what has not ended, and sends the goodbye in any case
+//   Leave    does the same for a short time, then gives up what has not ended, and sends the goodbye in any case
 //
 // Thread rule: any thread, unless a method says otherwise.
 #pragma once
@@ -36,7 +37,7 @@ namespace rondo {
 
 class Closing {
  public:
-  // Fields as in CommunicatorOptions.
+  // The fields mean the same as in CommunicatorOptions.
   struct Options {
     std::uint64_t id = 0;
     Duration timeout{};
@@ -60,17 +61,17 @@ class Closing {
   };
   Closing(const Options& options, const Neighbours& neighbours) : options_(options), near_(neighbours) {}
 
-  // As in Communicator. The first call that ends decides what all calls return.
+  // See Communicator::Close and Leave. The first call that ends decides what all calls return.
   Status Close() { return CloseWithin(options_.timeout); }
   Status Leave(Duration patience);
   // See Communicator::NoteRefusal.
   void NoteRefusal(std::string_view call);
 
   // Refuses new operations, waits until `until` for the issued ones, and exchanges goodbyes. kNotReady: operations have
-  // not ended, and no peer was notified of anything. `began`: when the call began, for messages of errors.
+  // not ended, and no peer was notified. `began`: when the call began, for error messages.
   Status ExchangeBy(TimePoint began, TimePoint until);
-  // Call it after ExchangeBy: unless the communicator has failed, leaves a goodbye for peers that connect later. Then
-  // ends the connections.
+  // Leaves a goodbye for peers that connect later, unless the communicator has failed, and then ends the connections.
+  // Must be called after ExchangeBy.
   void ShutDown(const Status& status);
 
   bool has_begun() const { return state_.load(std::memory_order_acquire) != State::kOpen; }
@@ -89,23 +90,24 @@ class Closing {
 
   bool is_leaving() const { return state_.load() == State::kLeaving; }
   Status CloseWithin(Duration time);
-  // Call both between ExchangeBy and ShutDown. The first returns whether this rank leaves the report to other ranks.
-  // The second fails the operations that have not ended within Close's time; false: there are none any more.
+  // OthersReportFirst and FailWhatIsLeft are called between ExchangeBy and ShutDown. OthersReportFirst returns whether
+  // this rank leaves the report of a timeout to other ranks. FailWhatIsLeft fails the operations that have not ended
+  // within Close's time; it returns false if there are none.
   bool OthersReportFirst();
   bool FailWhatIsLeft(Duration time);
   Status WaitForIssued(TimePoint until);
-  // The owner calls it repeatedly. Sends a goodbye to every connected peer that has none yet, as soon as this rank may.
-  // True: the exchange is over. Either all goodbyes have been sent and received, or a peer did something else than this
-  // rank, and so must get none.
+  // The owner calls it repeatedly. As soon as this rank may send its goodbye, sends it to every connected peer that has
+  // not got it yet. Returns true when the exchange is over: all goodbyes have been sent and received, or a peer was in
+  // a different operation and must therefore get no goodbye.
   bool ExchangeGoodbyes();
-  bool SendGoodbyes();  // returns whether it sent any
+  bool SendGoodbyes();  // returns whether it sent a goodbye
   ControlMessage OwnGoodbye();
   // Keeps the goodbye for peers that only connect after this process has ended.
   void KeepGoodbye(const ControlMessage& goodbye, const Status& status);
-  // The call that this rank refused after operation `last`; "": it refused none.
+  // The call that this rank refused after the operation with the sequence number `last`; "": it refused none.
   std::string RefusedAfter(Sequence last) const;
   std::optional<Error> FindMismatchedGoodbye();
-  std::optional<Error> FindPeerInLaterOperation();  // for rank 0 of an intranode group
+  std::optional<Error> FindPeerInLaterOperation();  // only rank 0 of an intranode group calls it
   std::vector<Rank> PeersWithoutGoodbye() const { return near_.peers.WithoutGoodbye(near_.endpoint->ControlPeers()); }
 
   const Options options_;

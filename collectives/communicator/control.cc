@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// A body consists of integers of fixed size, then texts, each after its 16-bit length.
+// The largest size of a text. A body consists of integers of fixed size, then texts, each after its 16-bit length.
 constexpr std::size_t kMaxTextBytes = 760;
 static_assert(5 * (kMaxTextBytes + 2) + 17 <= kMaxControlBodyBytes);
 
@@ -44,7 +44,7 @@ std::optional<Goodbye> DecodeGoodbye(std::string_view body) {
   if (body.size() == kDescriptorBytes) return goodbye;
   ByteReader rest(body.substr(kDescriptorBytes));
   goodbye.refused = rest.Text<std::uint16_t>(kMaxTextBytes);
-  // Every goodbye has only one encoding: an empty text is left out.
+  // An empty text must be left out, so that every goodbye has only one encoding.
   return rest.AtEnd() && !goodbye.refused.empty() ? std::optional(std::move(goodbye)) : std::nullopt;
 }
 
@@ -98,15 +98,15 @@ Error ErrorOf(const AbortNotice& notice, Rank self) {
   details.code = notice.code;
   details.message = notice.message;
   details.rank = self;
-  // A mismatch with this rank as the culprit means that the origin disagrees with this rank. For this rank, the culprit
-  // is the origin.
+  // A mismatch that names this rank as the culprit means that the rank that found it disagrees with this rank. For this
+  // rank, the culprit is the other rank.
   const bool is_self = notice.code == ErrorCode::kMismatch && notice.culprit == self;
   details.culprit = is_self ? notice.origin : notice.culprit;
   if (!is_self) details.host = notice.host;
   details.address = notice.address;
   details.first_cause = notice.first_cause;
   if (details.first_cause.empty()) {
-    details.first_cause = fmt::format("rank {} told so", notice.origin);
+    details.first_cause = fmt::format("rank {} reported it", notice.origin);
     if (notice.sequence != 0) details.first_cause += fmt::format(", in {} #{}", notice.collective, notice.sequence);
   }
   return Error(std::move(details));

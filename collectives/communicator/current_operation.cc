@@ -15,7 +15,7 @@ CurrentOperation::CurrentOperation(const Options& options, const Neighbours& nei
     : options_(options),
       near_(neighbours),
       plans_(options.rank, options.max_cached_plans),
-      wide_partials_(options.max_scratch_bytes),
+      widened_(options.max_scratch_bytes),
       windows_(options.device_window_bytes, std::max(options.world_size, 1)),
       staging_(windows_) {}
 
@@ -37,7 +37,7 @@ void CurrentOperation::Open(const EngineOptions& engine, const RailOptions& rail
 Result<bool> CurrentOperation::SettleSegment() {
   if (segment_ == nullptr) {
     RONDO_ASSIGN(segment_, near_.endpoint->OpenSharedSegment());
-    // Makes a peer that has already failed answer with its notice.
+    // Sends a message to every peer, so that a peer that has already failed answers with its notice.
     for (const Rank peer : near_.endpoint->ControlPeers())
       near_.endpoint->SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
@@ -52,12 +52,13 @@ Result<bool> CurrentOperation::SettleSegment() {
   return true;
 }
 
-// If there is no shared segment, gives a request for it another algorithm: the same one on all ranks.
+// If there is no shared segment, chooses another algorithm for a request that would use it. All ranks choose the same.
 Status CurrentOperation::SettleAlgorithm(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
   if (d.algorithm != Algorithm::kIntranode || runner_->has_segment()) return {};
   if (request.algorithm_is_asked)
-    return Fail(ErrorCode::kUnsupported, "{}: there is no shared segment: {}", d.ToString(), segment_->why());
+    return Fail(ErrorCode::kUnsupported, "{} cannot use the intranode path, because there is no shared segment: {}",
+                d.ToString(), segment_->why());
   RONDO_ASSIGN(const Selection instead, near_.checker.ChooseSchedule(request));
   d.algorithm = instead.algorithm;
   return {};
@@ -69,7 +70,7 @@ Result<bool> CurrentOperation::Start(OperationRequest& request) {
     if (!settled) return false;
   }
   NoteTimeSlicing();
-  // The same on all ranks.
+  // All ranks decide the same.
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {
     request.program->declined = "there is no shared segment: " + segment_->why();
     return true;
@@ -92,7 +93,7 @@ OperationBuffers CurrentOperation::UserBuffersOf(const OperationRequest& request
   OperationBuffers buffers;
   buffers.input = static_cast<const std::byte*>(request.input);
   buffers.output = static_cast<std::byte*>(request.output);
-  // In place, the engine gets the larger of the two.
+  // In place, the engine gets the larger one of the user's two buffers.
   if (in_place && request.output_elements < request.input_elements)
     buffers.output -= request.own_at * SizeOf(request.type);
   if (request.counts != nullptr) buffers.counts = *request.counts;
@@ -102,12 +103,12 @@ OperationBuffers CurrentOperation::UserBuffersOf(const OperationRequest& request
 Result<OperationBuffers> CurrentOperation::BuffersOf(const OperationRequest& request) {
   if (!request.wide()) return UserBuffersOf(request, request.in_place);
   RONDO_ASSIGN(OperationBuffers buffers,
-               wide_partials_.Begin(request.input, request.input_elements, request.type, request.in_place));
+               widened_.Begin(request.input, request.input_elements, request.type, request.in_place));
   if (request.counts != nullptr) buffers.counts = *request.counts;
   return buffers;
 }
 
-// Runs the operation by the devices alone; they widen elements while they reduce.
+// Runs the operation on the devices alone; they widen elements while they reduce.
 void CurrentOperation::StartOnDevices(const OperationRequest& request) {
   std::string why;
   const bool in_place = request.is_in_place_for_user;
@@ -139,25 +140,26 @@ Result<const Plan*> CurrentOperation::PlanOf(const OperationRequest& request, bo
                      .root = d.root,
                      .in_place = in_place,
                      .scaled = Reduces(d.collective) && d.op == ReduceOp::kPremulSum,
-                     .hosts = d.algorithm == Algorithm::kHierarchical ? &near_.checker.place().hosts : nullptr},
+                     .hosts = d.algorithm == Algorithm::kHierarchical ? &near_.checker.topology().hosts : nullptr},
                     /*averages=*/d.op == ReduceOp::kAvg);
 }
 
-// The same on all ranks. Operations that need a processor go by way of the host: their results are compared, or they
-// have wide partials or functions of users.
+// All ranks decide the same. An operation needs a CPU, and so is staged through the host, if its results are compared,
+// if it uses a user's function, or if it is computed in a wider type (for exceptions see
+// OperationRequest::devices_serve_type).
 bool CurrentOperation::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
          request.descriptor.algorithm == Algorithm::kIntranode && runner_->ServesDevices(request.descriptor) &&
-         !(runner_->devices_take_turns() &&
-           request.descriptor.BytesOfAll(options_.world_size) <= options_.device_turns_host_bytes);
+         !(runner_->devices_are_time_sliced() &&
+           request.descriptor.BytesOfAll(options_.world_size) <= options_.gpu_timeslice_staging_max_bytes);
 }
 
 void CurrentOperation::NoteTimeSlicing() {
-  if (!runner_->devices_take_turns() || is_time_sliced_.exchange(true)) return;
+  if (!runner_->devices_are_time_sliced() || is_time_sliced_.exchange(true)) return;
   if (options_.rank == 0)
     Log(options_.logger, LogLevel::kWarning,
-        "processes of this job share a GPU, which serves them by turns; NVIDIA's MPS has it serve them side by side "
-        "(nvidia-cuda-mps-control -d, before they start)");
+        "processes of this job share a GPU, which runs them one at a time; start NVIDIA's MPS before them "
+        "(nvidia-cuda-mps-control -d) and it runs them at the same time");
 }
 
 Result<Progress> CurrentOperation::PollOnDevice() {
@@ -229,7 +231,8 @@ Result<Progress> CurrentOperation::PollStaged() {
 }
 
 Error CurrentOperation::InOperation(const Error& found) const {
-  // seen(), not get(): the issuer may just be making the queue for its first operation on a device.
+  // Calls seen() instead of get(), because the issuer may be making the queue at this moment, for its first operation
+  // on a device.
   return WithDeviceNamed(found, near_.device.seen(), near_.names).With([&](ErrorDetails& d) {
     const OperationDescriptor running = operation();
     if (d.collective.empty()) d.collective = running.ToString();
@@ -249,9 +252,9 @@ void CurrentOperation::Drain() {
 
 void CurrentOperation::End(const OperationRequest& request) {
   const std::uint64_t first = request.output_elements < request.input_elements ? request.own_at : 0;
-  // In a graph the devices widen.
+  // In a graph the devices widen the elements themselves.
   const bool is_widened_here = request.wide() && request.program == nullptr;
-  if (is_widened_here) wide_partials_.End(request.output, first, request.output_elements, request.type);
+  if (is_widened_here) widened_.End(request.output, first, request.output_elements, request.type);
   if (request.compares) [[unlikely]] {  // must be done before the user gets the memory back
     request.comparison->of = request.descriptor;
     request.comparison->own =
@@ -260,12 +263,12 @@ void CurrentOperation::End(const OperationRequest& request) {
   }
 }
 
-// ---- what it waits for ----
+// ---- what the operation waits for ----
 
 std::string CurrentOperation::LocalWait() const {
   if (!staging_.running()) return "";
-  return fmt::format("{} {}{}", staging_.has_arrived() ? "copies of" : "what was on its stream of",
-                     near_.device->name(), staging_.has_arrived() ? "" : " before");
+  return fmt::format("{} {}", staging_.has_arrived() ? "copies on" : "earlier work on its stream of",
+                     near_.device->name());
 }
 
 std::string CurrentOperation::DescribeDeviceWay() const {
@@ -273,13 +276,13 @@ std::string CurrentOperation::DescribeDeviceWay() const {
   if (way == DeviceWay::kNone) return "";
   return fmt::format(
       "memory of {}: {}{}\n", near_.device->name(),
-      way == DeviceWay::kPeers      ? "read by the ranks' devices where it lies"
-      : way == DeviceWay::kAdapters ? "sent by adapters from where it lies, received by way of the host"
-                                    : "by way of the host",
-      is_time_sliced_ ? "; processes share a GPU by turns (NVIDIA's MPS has it serve them side by side)" : "");
+      way == DeviceWay::kPeers      ? "read directly by the ranks' devices"
+      : way == DeviceWay::kAdapters ? "sent directly by adapters, received through the host"
+                                    : "staged through the host",
+      is_time_sliced_ ? "; processes time-slice a GPU (NVIDIA's MPS lets it run them at the same time)" : "");
 }
 
-// ---- functions ----
+// ---- free functions ----
 
 Error WithDeviceNamed(const Error& error, const DeviceQueue* queue, const RankNames& names) {
   if (error.code() != ErrorCode::kDevice || error.culprit() != kNoRank) return error;

@@ -1,9 +1,9 @@
-// The operation that runs: starts it on its path, polls it, and does what must be done at its end.
+// Runs the current operation: starts it on its path, polls it, and finishes it.
 //
-// An operation on memory of devices takes one of two ways. If all ranks share a host and their devices reach each
-// other's memory, the devices do it alone. Otherwise the data goes by way of the host, in windows. Operations that need
-// a processor always go by way of the host: their results are compared, or they have wide partials or functions of
-// users.
+// An operation on device memory runs in one of two ways. If all ranks share a host and their devices can read each
+// other's memory, the devices do it alone. Otherwise the data is staged through the host, in pieces. An operation is
+// always staged if it needs a CPU: because its results are compared, because it uses a user's function, or because it
+// is computed in a wider type (for exceptions see OperationRequest::devices_serve_type).
 //
 // Thread rule: the owner, unless a method says otherwise.
 #pragma once
@@ -22,7 +22,7 @@
 #include "collectives/communicator/runner.h"
 #include "collectives/communicator/shared_endpoint.h"
 #include "collectives/communicator/user_operation_mover.h"
-#include "collectives/communicator/wide_partials.h"
+#include "collectives/communicator/widened_buffer.h"
 #include "collectives/device/reading_mover.h"
 #include "collectives/device/staging.h"
 #include "collectives/engine/device.h"
@@ -31,13 +31,13 @@
 
 namespace rondo {
 
-// Adds the names of the device and of this rank to an error of this rank's device; returns any other error unchanged.
-// `queue`: this rank's way to the device; null: none.
+// If the error comes from this rank's device, adds the names of the device and of this rank; returns any other error
+// unchanged. `queue`: this rank's queue to the device; null: there is none.
 Error WithDeviceNamed(const Error& error, const DeviceQueue* queue, const RankNames& names);
 
 class CurrentOperation {
  public:
-  // Fields as in CommunicatorOptions.
+  // The fields mean the same as in CommunicatorOptions.
   struct Options {
     Rank rank = 0;
     int world_size = 1;
@@ -45,7 +45,7 @@ class CurrentOperation {
     std::uint64_t max_scratch_bytes = 0;
     bool checksums = false;
     bool device_peers = false;
-    std::uint64_t device_turns_host_bytes = 0;
+    std::uint64_t gpu_timeslice_staging_max_bytes = 0;
     std::uint64_t device_window_bytes = 1;
     Logger* logger = nullptr;
   };
@@ -57,8 +57,8 @@ class CurrentOperation {
     const DeviceAccess& device;  // set before the first operation on a device is issued
   };
   CurrentOperation(const Options& options, const Neighbours& neighbours);
-  // Call it once, before the first operation, with a mover for each rail. `readers`: movers inside those that read
-  // memory of devices; empty if lanes may not send such memory.
+  // Call it once, before the first operation. `movers`: one for each rail. `readers`: the movers that read device
+  // memory, which `movers` contain; empty if lanes must not send device memory.
   void Open(const EngineOptions& engine, const RailOptions& rails,
             std::vector<std::unique_ptr<UserOperationMover>> movers, std::vector<DeviceReadingMover*> readers);
 
@@ -66,8 +66,8 @@ class CurrentOperation {
   const Runner& runner() const { return *runner_; }
 
   // ---- running ----
-  // Starts an operation; `request` must live until it has ended. False: not yet, ranks are still joining the shared
-  // segment.
+  // Starts an operation; `request` must live until it has ended. False: it has not started yet, because ranks are still
+  // joining the shared segment.
   Result<bool> Start(OperationRequest& request);
   // Whether an operation has been started and has not ended.
   bool running() const { return runner_->running() || staging_.running(); }
@@ -79,19 +79,19 @@ class CurrentOperation {
     if (staging_.running()) [[unlikely]]
       return PollOnDevice();
     if (!runner_->running()) [[unlikely]]
-      return Progress::kComplete;  // it was declined when it started, so it has ended already
+      return Progress::kComplete;  // the operation was declined when it was started, so it has ended already
     return runner_->Poll();
   }
-  // Call it after kComplete.
+  // Call it after Poll has returned kComplete.
   void Complete(const OperationRequest& request);
-  // Call it after an error: returns once nothing uses the operation's memory any more.
+  // Call it after an error. Returns when nothing uses the operation's memory any more.
   void Drain();
-  // Adds the operation to an error of Start or Poll: another rank, which may be in another operation by now, then names
-  // it, too.
+  // Adds the operation to an error of Start or Poll. Other ranks, which may be in another operation by now, can then
+  // name it in their errors.
   Error InOperation(const Error& found) const;
 
-  // ---- what it waits for ----
-  // Whether ranks are still joining the shared segment, and an operation waits for that.
+  // ---- what the operation waits for ----
+  // Whether an operation waits because ranks are still joining the shared segment.
   bool is_joining() const { return !segment_settled_ && segment_ != nullptr; }
   // REQUIRES: is_joining().
   const SharedSegment& segment() const { return *segment_; }
@@ -101,16 +101,16 @@ class CurrentOperation {
       if (mover->failure()) return &*mover->failure();
     return nullptr;
   }
-  // Whether an operation on memory of a device runs, which may wait for the device.
+  // Whether an operation on device memory runs. It may have to wait for the device.
   bool is_on_device() const { return staging_.running(); }
   // Describes what the operation waits for on this rank's own device; "": nothing.
   std::string LocalWait() const;
 
-  // ---- any thread ----
-  // Describes how the last operation on devices was done, in one line; "": there was none.
+  // ---- for any thread ----
+  // Describes in one line how the latest operation on device memory was done; "": there was none.
   std::string DescribeDeviceWay() const;
   const StagingWindows& windows() const { return windows_; }
-  // Whether lanes may send from memory of devices.
+  // Whether lanes may send directly from device memory.
   bool may_send_device_memory() const { return !readers_.empty(); }
 
  private:
@@ -119,22 +119,22 @@ class CurrentOperation {
 
   Result<bool> SettleSegment();
   Status SettleAlgorithm(OperationRequest& request) const;
-  // Hands an operation, or one window of it, to the runner; End does what must be done after its run.
+  // Begin gives an operation, or one staged piece of it, to the runner. End finishes it after it has run.
   Status Begin(const OperationRequest& request);
   void End(const OperationRequest& request);
   Result<OperationBuffers> BuffersOf(const OperationRequest& request);
   static OperationBuffers UserBuffersOf(const OperationRequest& request, bool in_place);
-  // The plan is valid until the next call.
+  // Returns a plan that is valid until the next call.
   Result<const Plan*> PlanOf(const OperationRequest& request, bool in_place);
 
   Result<Progress> PollOnDevice();
   Result<Progress> PollStaged();
   void StartOnDevices(const OperationRequest& request);
   bool MayRunOnDevices(const OperationRequest& request) const;
-  // Logs a warning, once, when it is detected that processes share a GPU by time slicing.
+  // Logs a warning when it is first detected that processes time-slice a GPU.
   void NoteTimeSlicing();
-  // Whether lanes may send this rank's whole input directly from the device. Each rank decides this for itself: peers
-  // see no difference.
+  // Whether lanes may send this rank's whole input directly from the device. Each rank decides this alone, because
+  // peers see no difference.
   Result<bool> MayLeaveInput(const OperationRequest& request);
   void NoteWay(DeviceWay way);
 
@@ -143,19 +143,19 @@ class CurrentOperation {
   std::vector<std::unique_ptr<UserOperationMover>> movers_;  // by rail
   std::vector<DeviceReadingMover*> readers_;
   std::unique_ptr<Runner> runner_;
-  SharedSegment* segment_ = nullptr;  // the endpoint's; null until it was asked for
-  bool segment_settled_ = true;       // there is no segment, or the runner has it
+  SharedSegment* segment_ = nullptr;  // owned by the endpoint; null until the first operation asks for it
+  bool segment_settled_ = true;       // true: there is no segment, or the runner uses it
   PlanCache plans_;
-  WidePartials wide_partials_;
+  WidenedBuffer widened_;
   const StagingWindows windows_;
   Staging staging_;
-  OnDevices on_devices_ = OnDevices::kUntried;  // how far the current operation is, while staging_ runs
+  OnDevices on_devices_ = OnDevices::kUntried;  // the state of the current operation while staging_ runs
   std::atomic<bool> is_time_sliced_{false};
-  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // the way that the last operation on devices took
+  std::atomic<DeviceWay> device_way_{DeviceWay::kNone};  // how the latest operation on device memory was done
 };
 
 // kCorrupt: the operation has gathered the checksums of all ranks' results, and they differ. Operations that gather no
-// checksums always succeed here; those that run to their end in the issuing call gather none.
+// checksums always succeed here. An operation that runs to its end in the issuing call gathers none.
 Status CompareResults(const OperationRequest& request);
 
 }  // namespace rondo

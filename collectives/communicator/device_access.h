@@ -1,4 +1,5 @@
-// A communicator's way to its device: made for the first operation on memory of a device, and never replaced.
+// A communicator's access to its device. Its DeviceQueue is made for the first operation on device memory, and never
+// replaced.
 #pragma once
 
 #include <atomic>
@@ -17,22 +18,22 @@ class DeviceAccess {
     seen_.store(queue_.get());
   }
 
-  // ---- the issuer, and the owner after an operation on a device was issued ----
-  DeviceQueue* get() const { return queue_.get(); }  // null: there is none yet
+  // ---- the issuer; also the owner, after an operation on a device was issued ----
+  DeviceQueue* get() const { return queue_.get(); }  // null: there is no queue yet
   DeviceQueue* operator->() const { return queue_.get(); }
   DeviceQueue& operator*() const { return *queue_; }
 
   // ---- any thread ----
-  // A thread that ends all operations calls this after the failure is visible. The issuer checks for a failure after it
-  // has called Set. So at least one of the two releases all streams.
+  // The queue, or null. A thread that ends all operations calls this after the failure is visible, and the issuer
+  // checks for a failure after it has called Set. So at least one of these two threads releases all streams.
   DeviceQueue* seen() const { return seen_.load(); }
   // Ends launched graphs after a failure, even if no thread advances operations.
   void EndGraphs() {
     if (DeviceQueue* const queue = seen(); queue != nullptr) queue->EndGraphs();
   }
-  // For after a failure, when nothing uses any memory of operations: no stream waits any more.
+  // Ends the waits of all streams. Call it after a failure, when nothing uses the memory of operations any more.
   void ReleaseAllStreams() {
-    if (DeviceQueue* const queue = seen(); queue != nullptr) queue->LeaveForGood();
+    if (DeviceQueue* const queue = seen(); queue != nullptr) queue->ReleaseAllStreams();
   }
 
  private:

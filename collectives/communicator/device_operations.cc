@@ -11,14 +11,16 @@ namespace rondo {
 // Opens the device at the first call. Checks that input and output are memory of that device.
 Status DeviceOperations::Open(const OperationRequest& request) {
   if (options_.device == nullptr)
-    return Fail(ErrorCode::kUnsupported, "memory of a device, and this communicator was made without devices");
+    return Fail(
+        ErrorCode::kUnsupported,
+        "the buffers are in memory of a device, but this communicator was made without devices (options.device)");
   if (near_.device.get() == nullptr) {
     const void* const memory = request.input_elements > 0 ? request.input : request.output;
     RONDO_ASSIGN(std::unique_ptr<DeviceQueue> queue,
                  options_.device->Open(memory, request.stream, near_.queue.capacity()));
     std::string why;
     if (options_.device_peers && near_.checker.may_have_shared_segment() && queue->peers(why) == nullptr)
-      Log(options_.logger, LogLevel::kInfo, "{}: {} does not work on other ranks' memory: {}",
+      Log(options_.logger, LogLevel::kInfo, "{}: {} cannot use other ranks' memory: {}",
           near_.names.NameOf(options_.rank), queue->name(), why);
     near_.device.Set(std::move(queue));
   }
@@ -45,7 +47,7 @@ Result<Sequence> DeviceOperations::Issue(OperationRequest& request) {
 
 Status DeviceOperations::Prepare(OperationRequest& request) {
   const bool idle = !near_.queue.HasPending();
-  if (idle) near_.device->Rest();
+  if (idle) near_.device->RunIdleCleanup();
   if (staging_memory_ == nullptr || staging_memory_->bytes().size() < near_.current.windows().BytesFor(request))
     RONDO_TRY(GrowStaging(request));
   if (request.stream_waits && !near_.streams.is_on()) RONDO_TRY(near_.streams.Begin());
@@ -54,7 +56,7 @@ Status DeviceOperations::Prepare(OperationRequest& request) {
   return {};
 }
 
-// True only if the input is one block, and the lanes can send memory of devices without a copy.
+// True only if the input is one block, and the lanes can send device memory without a copy.
 bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) {
   const OperationDescriptor& d = request.descriptor;
   if (!near_.current.may_send_device_memory() || d.count == 0 || request.input_elements == 0) return false;
@@ -64,22 +66,23 @@ bool DeviceOperations::AdaptersKnow(const OperationRequest& request, bool idle) 
   const auto* const input = static_cast<const std::byte*>(request.input);
   if (registrations_->Knows({input, request.input_elements * SizeOf(request.type)}, idle)) return true;
   if (std::exchange(staged_, Staged::kExplained) == Staged::kUnexplained)
-    Log(options_.logger, LogLevel::kInfo, "{}: memory of {} is not sent from where it lies: {}",
+    Log(options_.logger, LogLevel::kInfo, "{}: memory of {} is not sent directly: {}",
         near_.names.NameOf(options_.rank), near_.device->name(), registrations_->why());
   return false;
 }
 
-// Pinning memory can block until the device is idle, and streams of the device may wait for operations of this
-// communicator. So this first waits until those have ended; then nothing uses the old staging memory any more.
+// Pinning memory can block until the device is idle, and the device's streams may wait for operations of this
+// communicator. So this function first waits until those operations have ended. Then nothing uses the old staging
+// memory any more.
 Status DeviceOperations::GrowStaging(const OperationRequest& request) {
   if (staging_memory_ != nullptr) {
     const Sequence last = near_.queue.issued();
     if (Status ended = near_.issuer.WaitFor(last, Later(near_.clock.Now(), request.timeout)); !ended) {
       if (ended.error().code() != ErrorCode::kNotReady) return ended;
-      return Fail(ErrorCode::kTimeout,
-                  "{} did not begin within its time: it needs more staging memory, and operation #{} "
-                  "is still under way",
-                  request.descriptor.ToString(), last);
+      return Fail(
+          ErrorCode::kTimeout,
+          "{} did not begin within its timeout: it needs more staging memory, but operation #{} is still under way",
+          request.descriptor.ToString(), last);
     }
     staging_memory_.reset();
   }
@@ -91,30 +94,34 @@ Status DeviceOperations::GrowStaging(const OperationRequest& request) {
 // ---- graphs ----
 
 // An operation that is captured is run once, so that the ranks agree on it and find each other's memory. Then the
-// devices' work is put on the stream. Launches of the graph need no host.
+// devices' work is put on the stream, so launches of the graph need no host.
 
-// All ranks refuse the same operations here, so no rank waits for another one.
+// All ranks refuse the same operations in this function, so no rank waits for another one.
 Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
   OperationDescriptor& d = request.descriptor;
   const auto refuse = [&](std::string_view why) {
     return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: {}", d.ToString(), why);
   };
-  if (!request.devices_serve_type() || request.compares) return refuse("processors widen or compare its results");
-  if (request.user != nullptr) return refuse("no device knows a function of a user");
+  if (!request.devices_serve_type() || request.compares)
+    return refuse("its results are widened or compared on the host");
+  if (request.user != nullptr) return refuse("a user's function runs on the host only");
   if (options_.world_size > 1) {
     if (!options_.device_peers) return refuse("device_peers is off");
     if (d.algorithm != Algorithm::kIntranode || !near_.checker.may_have_shared_segment())
-      return refuse("it goes by way of the hosts; among devices it takes ranks that share one, and equal counts");
-    if (static_cast<std::size_t>(options_.world_size) > DeviceFold::kMostOperands)
-      return refuse(fmt::format("more than {} ranks", DeviceFold::kMostOperands));
+      return refuse(
+          "it is staged through host memory, because devices exchange data directly only if all ranks are on one host "
+          "and all counts are equal");
+    if (static_cast<std::size_t>(options_.world_size) > DeviceReduce::kMaxOperands)
+      return refuse(fmt::format("it has more than {} ranks", DeviceReduce::kMaxOperands));
   }
-  // If something is missing from here on, only this rank may lack it; the other ranks learn that by its vote.
+  // The conditions below may be unmet on this rank alone. That is no error here, because the other ranks learn it from
+  // this rank's vote.
   std::string why;
   if (DevicePeers* const peers = near_.device->peers(why); peers != nullptr) {
-    if (const auto place = peers->MeetingPlace(); !place) why = place.error().message();
+    if (const auto state = peers->BarrierState(); !state) why = state.error().message();
   }
   if (!why.empty())
-    Log(options_.logger, LogLevel::kWarning, "{}: {} takes no part in operations in graphs: {}",
+    Log(options_.logger, LogLevel::kWarning, "{}: {} cannot take part in operations in graphs: {}",
         near_.names.NameOf(options_.rank), near_.device->name(), why);
   d.in_graph = true;
   program_ = {.rank = options_.rank, .timeout = request.timeout};
@@ -123,10 +130,10 @@ Status DeviceOperations::PrepareForGraph(OperationRequest& request) {
 }
 
 Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
-  // After this wait, it is settled on all ranks or on none whether there is a shared segment.
+  // After this wait, either all ranks or none of them have a shared segment.
   if (options_.world_size > 1) RONDO_TRY(near_.issuer.WaitFor(near_.queue.issued(), TimePoint::max()));
   RONDO_TRY(PrepareForGraph(request));
-  Sequence sequence = near_.queue.completed();  // for a world of one, in which nothing is issued
+  Sequence sequence = near_.queue.completed();  // the value in a world of one rank, because nothing is issued there
   if (options_.world_size == 1) {
     RONDO_TRY(near_.issuer.MayIssue());
     RONDO_TRY(WriteProgramOfOne(request));
@@ -141,7 +148,7 @@ Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
   near_.graphs.Watch(*near_.device);
   if (const Status captured = near_.device->Capture(request.stream, program_); !captured) {
     if (options_.world_size > 1)
-      // The other ranks have captured the operation.
+      // The other ranks have captured the operation, so the communicator must fail.
       near_.failure.Begin(WithDeviceNamed(captured.error(), near_.device.get(), near_.names));
     return Fail(captured.error());
   }
@@ -153,23 +160,23 @@ Status DeviceOperations::WriteProgramOfOne(const OperationRequest& request) {
   DevicePeers* const peers = near_.device->peers(why);
   if (peers == nullptr)
     return Fail(ErrorCode::kUnsupported, "{} cannot be captured into a graph: {}", request.descriptor.ToString(), why);
-  RONDO_ASSIGN(const std::byte* const place, peers->MeetingPlace());
-  program_.places = {const_cast<std::byte*>(place)};
+  RONDO_ASSIGN(const std::byte* const state, peers->BarrierState());
+  program_.barrier_states = {const_cast<std::byte*>(state)};
   if (request.input_elements == 0 || request.output_elements == 0) return {};
   if (!Reduces(request.descriptor.collective)) {
     program_.copies = {{static_cast<std::byte*>(request.output), static_cast<const std::byte*>(request.input),
                         request.output_elements * SizeOf(request.type)}};
     return {};
   }
-  DeviceFold fold{.destination = static_cast<std::byte*>(request.output),
-                  .count = 1,
-                  .elements = request.output_elements,
-                  .type = request.type,
-                  .op = request.descriptor.op,
-                  .divisor = request.descriptor.op == ReduceOp::kAvg ? 1 : 0};
-  fold.operands[0] = static_cast<const std::byte*>(request.input);
-  fold.scales[0] = request.scale;
-  program_.folds = {fold};
+  DeviceReduce reduction{.destination = static_cast<std::byte*>(request.output),
+                         .count = 1,
+                         .elements = request.output_elements,
+                         .type = request.type,
+                         .op = request.descriptor.op,
+                         .divisor = request.descriptor.op == ReduceOp::kAvg ? 1 : 0};
+  reduction.operands[0] = static_cast<const std::byte*>(request.input);
+  reduction.scales[0] = request.scale;
+  program_.reductions = {reduction};
   return {};
 }
 

@@ -1,5 +1,6 @@
-// Issues operations on memory of devices, and prepares what they need: the way to the device, staging memory,
-// registrations of memory that network adapters send, and for operations in graphs a program of the devices' work.
+// Issues operations on device memory, and prepares what they need: access to the device, staging memory, and
+// registrations of memory that network adapters send. For an operation in a graph it also prepares a program of the
+// devices' work.
 //
 // Thread rule: the issuer, unless a method says otherwise.
 #pragma once
@@ -25,12 +26,12 @@
 
 namespace rondo {
 
-// The communicator, as its device operations use it.
+// The part of the communicator that device operations call.
 class OperationIssuer {
  public:
-  // kClosed after Close; after a failure its first cause.
+  // Returns kClosed after Close, and the first cause after a failure; otherwise operations may be issued.
   virtual Status MayIssue() = 0;
-  // Puts a request that is complete into the queue.
+  // Puts a complete request into the queue.
   virtual Result<Sequence> IssueChecked(const OperationRequest& request) = 0;
   // kNotReady: the operation has not ended by the time `until`.
   virtual Status WaitFor(Sequence sequence, TimePoint until) = 0;
@@ -41,7 +42,7 @@ class OperationIssuer {
 
 class DeviceOperations {
  public:
-  // Fields as in CommunicatorOptions.
+  // The fields mean the same as in CommunicatorOptions.
   struct Options {
     Rank rank = 0;
     int world_size = 1;
@@ -65,12 +66,12 @@ class DeviceOperations {
   };
   DeviceOperations(const Options& options, const Neighbours& neighbours) : options_(options), near_(neighbours) {}
 
-  // Issues a request that was checked. If its stream is being captured: runs the operation once, and adds the devices'
+  // Issues a request that was checked. If its stream is being captured, runs the operation once, and adds the devices'
   // work to the graph.
   Result<Sequence> Issue(OperationRequest& request);
 
  private:
-  // Opens the way to the device if there is none yet, and checks that the memory belongs to that device.
+  // Opens the device if this was not done before, and checks that the memory belongs to that device.
   Status Open(const OperationRequest& request);
   Status Prepare(OperationRequest& request);
   Status GrowStaging(const OperationRequest& request);
@@ -85,7 +86,7 @@ class DeviceOperations {
   const Neighbours near_;
   std::unique_ptr<StagingMemory> staging_memory_;
   std::unique_ptr<DeviceRegistrations> registrations_;
-  DeviceProgram program_;  // of the operation that is being captured
+  DeviceProgram program_;  // the devices' work for the operation that is being captured
   enum class Staged : std::uint8_t { kUnexplained, kExplained } staged_ = Staged::kUnexplained;
 };
 

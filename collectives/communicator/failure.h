@@ -1,8 +1,9 @@
 // The failure of a communicator: its first cause, how far the communicator has ended because of it, and the notices to
-// peers. By these notices all ranks name the same cause.
+// peers. Because of these notices, all ranks name the same cause.
 //
-// Thread rule: any thread; transitions name theirs. state() and the methods that only read it are one atomic load. No
-// other lock is taken while this class's lock is held, except in FailureListener::OnFailing.
+// Thread rule: any thread; the comment of each transition says which thread may call it. state() and the methods that
+// only read it are one atomic load. No other lock is taken while this class's lock is held, except in
+// FailureListener::OnFailing.
 #pragma once
 
 #include <atomic>
@@ -27,10 +28,10 @@
 
 namespace rondo {
 
-// The communicator, as its failure calls it: each method once, on the thread that found the first cause.
+// Implemented by the communicator. Failure calls each method once, on the thread that found the first cause.
 class FailureListener {
  public:
-  // Called before any other thread can see the failure, with a lock held.
+  // Called with Failure's lock held, before any other thread can see the failure.
   virtual void OnFailing() = 0;
   // Called after the peers have been notified.
   virtual void OnFailed() = 0;
@@ -44,7 +45,7 @@ class Failure {
   enum class State : std::uint8_t {
     kSound,
     kFailed,    // there is a first cause
-    kNotified,  // connected peers have been notified of it, as far as that was possible
+    kNotified,  // connected peers have been notified of the first cause, as far as that was possible
     kEnding,    // the owner is ending all operations
     kEnded,     // nothing uses the memory of any operation any more, except launched graphs
   };
@@ -68,7 +69,8 @@ class Failure {
   // rank; kNoRank: a rank that is not of this communicator. If there is no memory for the notices, the communicator
   // fails nevertheless; peers then detect the failure when their lanes end.
   void Begin(Error cause, std::optional<Rank> reporter = std::nullopt, Source source = Source::kThisRank) noexcept;
-  // Returns `step`(), true if it has changed anything. If memory runs out in it, the communicator fails: true.
+  // Calls `step`, and returns its result: whether it has changed anything. If `step` runs out of memory, the
+  // communicator fails, and the result is true.
   template <typename Step>
   bool Guard(std::string_view doing, Step&& step) {
     try {
@@ -78,8 +80,8 @@ class Failure {
       return true;
     }
   }
-  // Returns `call`(), a Result or Status for the user. If memory runs out in it, the communicator fails, because the
-  // other ranks rely on this one.
+  // Calls `call`, and returns its Result or Status, which is for the user. If `call` runs out of memory, the
+  // communicator fails, because the other ranks rely on this one.
   template <typename Call>
   auto GuardCall(std::string_view doing, Call&& call) -> decltype(call()) {
     auto result = OrOutOfMemory(doing, std::forward<Call>(call));
@@ -89,8 +91,8 @@ class Failure {
     Begin(error);
     return rondo::Fail(std::move(error));
   }
-  // For the owner, after the peers have been notified. Also notifies peers that have connected since then: they would
-  // wait for this rank.
+  // For the owner, after the peers have been notified. Also notifies peers that have connected since then, because they
+  // would otherwise wait for this rank.
   void BeginEnd();
   // For the owner, after BeginEnd: replaces the cause by `change`(cause), which adds facts about the operation.
   template <typename Change>
@@ -104,18 +106,18 @@ class Failure {
   // ---- notices ----
   // Sends a notice to every connected peer that has got none. Does nothing while there is no cause.
   void NotifyPeers();
-  // A peer has sent a message that expects something from this rank. If there is a cause, sends that peer a notice and
-  // returns true.
+  // Call it when a peer has sent a message that needs an answer. If the communicator has failed, sends that peer a
+  // notice and returns true.
   bool Answer(Rank peer);
-  // Leaves a notice for peers that connect only after the endpoint has ended.
+  // Leaves a notice with the transport, for peers that connect only after the endpoint has ended.
   void LeaveNotice();
-  // For the owner, before the endpoint ends. Waits for a moment until the notices have left the process; a connection
-  // that was still being made when the notice was sent needs that. `peers_may_connect`: ranks that are not connected
-  // yet may look for this one. These also get a moment to connect and to be notified, unless the cause came by a
-  // notice: then other ranks can notify them.
+  // For the owner, before the endpoint ends. Waits a moment until the notices have left the process, because a
+  // connection may not have been complete when its notice was sent. `peers_may_connect`: ranks that are not connected
+  // yet may still look for this rank. They, too, get a moment to connect and to be notified. If this rank itself got
+  // the cause by a notice, it does not wait for them, because other ranks can notify them.
   void FlushNotices(bool peers_may_connect, const GracePeriods& graces, ProgressLock& lock);
 
-  // ---- questions ----
+  // ---- queries ----
   // The first cause; nullopt: the communicator has not failed.
   std::optional<Error> cause() const {
     const MutexLock lock(mutex_);
@@ -127,7 +129,7 @@ class Failure {
   }
 
  private:
-  // Returns whether this is the first cause.
+  // Sets the cause if there is none yet. Returns whether it did.
   bool Set(const Error& cause, Rank reporter, Source source);
   void Enter(State next);
   void Notify(const Error& error, Rank reporter);

@@ -44,7 +44,7 @@ bool FailureDetector::CheckAll(TimePoint now, Sequence waited) {
 // ---- peers ----
 
 std::optional<OwnOperation> FailureDetector::OwnNow() {
-  // An operation that waits for the shared segment does not run yet, but waits for all ranks.
+  // An operation that waits for the shared segment does not run yet, but it waits for all ranks.
   const bool is_joining = near_.current.is_joining();
   if (!near_.current.runner().running() && !is_joining) return std::nullopt;
   const OperationDescriptor& descriptor =
@@ -81,7 +81,7 @@ bool FailureDetector::CheckLanes(TimePoint now) {
   const auto failed = FindLaneFailure();
   if (!failed) return false;
   if (near_.listener.CheckParentFailure()) return true;
-  // Perhaps the lane failed because its peer has left, even if this rank only sends on that lane.
+  // Perhaps the lane failed because its peer has left. This is possible even if this rank only sends on that lane.
   if (const auto own = failed->of_collective ? OwnNow() : std::nullopt) {
     const PeerView view = near_.peers.ViewOf(failed->peer);
     if (auto left = near_.suspicion.JudgePeer(failed->peer, view, /*is_awaited=*/true, *own)) {

@@ -1,7 +1,7 @@
 // Looks for failures while operations are pending: collects the facts, passes them to Suspicion, and fails the
 // communicator if Suspicion returns an error.
 //
-// Thread rule: the owner.
+// Thread rule: the thread that makes progress (the owner).
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@
 
 namespace rondo {
 
-// The communicator, as its detector calls it.
+// The part of the communicator that the detector calls.
 class FailureDetectorListener {
  public:
-  // For a group: looks for a failure of its parent, and if there is one, fails with the parent's cause. Returns whether
-  // it did.
+  // For a group: if its parent has failed, fails the group with the parent's cause and returns true. Otherwise returns
+  // false.
   virtual bool CheckParentFailure() = 0;
 
  protected:
@@ -50,16 +50,16 @@ class FailureDetector {
     Failure& failure;
     FailureDetectorListener& listener;
   };
-  // `names_rails`: errors say on which rail a peer is late.
+  // `names_rails`: whether errors say on which rail a peer is late.
   FailureDetector(bool names_rails, const Neighbours& neighbours) : names_rails_(names_rails), near_(neighbours) {}
 
-  // The current operation has just started: everything that peers sent before must be compared with it.
+  // Call it when the current operation has just started: what peers sent before must now be compared with it.
   void OnStarted() { events_seen_ = 0; }
 
-  // Call it if nothing moves. Returns whether anything changed: the communicator failed, or operations ended. `waited`:
-  // as in ProgressLoop::DriveUntil.
+  // Call it if nothing moves. Returns whether anything changed, that is, the communicator failed or operations ended.
+  // `waited`: as in ProgressLoop::AdvanceUntil.
   bool Check(TimePoint now, Sequence waited);
-  // Call it if something moves: checks deadlines only.
+  // Call it if something moves. Checks only the deadlines.
   bool CheckDeadlines(TimePoint now, Sequence waited);
   // The time at which this rank reports that a pending operation is late.
   TimePoint ReportTime(Sequence sequence);
@@ -73,7 +73,8 @@ class FailureDetector {
   bool CheckPeers();
   bool CheckLanes(TimePoint now);
   bool CheckClock(TimePoint now, Sequence waited);
-  // The operation with which peers are compared; nullopt: none runs, and none waits for the shared segment.
+  // This rank's operation, with which the operations of peers are compared; nullopt: none runs, and none waits for the
+  // shared segment.
   std::optional<OwnOperation> OwnNow();
   std::optional<LaneFailure> FindLaneFailure() const;
   void SendProgressReports();

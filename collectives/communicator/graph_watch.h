@@ -1,5 +1,5 @@
-// Fails a communicator if one of its launched graphs has failed. No host takes part in a launched graph, so threads
-// that call the communicator check for that.
+// Fails a communicator if one of its launched graphs has failed. A launched graph runs without the host, so nothing
+// reports its failure to the host. Threads that call the communicator check for it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class GraphWatch {
   GraphWatch(Rank self, Failure& failure, ProgressLock& lock, const GracePeriods& graces)
       : self_(self), failure_(failure), lock_(lock), graces_(graces) {}
 
-  // For the issuer, before it captures the first operation. The queue must outlive all calls of Check.
+  // The issuer calls it before it captures the first operation. The queue must outlive all calls of Check.
   void Watch(DeviceQueue& queue) { queue_.store(&queue, std::memory_order_release); }
   // Any thread. Fails the communicator if a launched graph has failed. Returns whether it did.
   bool Check() {

@@ -14,8 +14,9 @@ Result<std::vector<Rank>> GroupMembers(std::span<const SplitRequest> requests, R
     members.push_back(r);
     if (other.rails != own.rails || other.first_rail != own.first_rail)
       return Fail(ErrorCode::kMismatch,
-                  "the ranks disagree about group {}: rank {} wants {} rails from {} on, rank {} {} from {}", own.color,
-                  self, own.rails, own.first_rail, r, other.rails, other.first_rail);
+                  "the ranks disagree about group {}: rank {} asked for {} rails from rail {} on, but rank {} asked "
+                  "for {} from rail {} on",
+                  own.color, self, own.rails, own.first_rail, r, other.rails, other.first_rail);
   }
   std::stable_sort(members.begin(), members.end(), [&](Rank a, Rank b) { return of(a).key < of(b).key; });
   return members;

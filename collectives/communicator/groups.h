@@ -24,15 +24,17 @@ struct SplitRequest {
 };
 
 // The members of the group of rank `self`: the ranks of the communicator with the same color, ordered by (key, rank).
-// kMismatch: they do not all ask for the same rails. REQUIRES: requests[self].color >= 0; one request for each rank.
+// kMismatch: the members do not all ask for the same rails. REQUIRES: requests[self].color >= 0; one request for each
+// rank.
 Result<std::vector<Rank>> GroupMembers(std::span<const SplitRequest> requests, Rank self);
 
-// The number that rank `of_parent` has in a group; kNoRank: it is not in the group, or the parent has no such rank.
-// Both spans hold ranks of the job, indexed by rank of the parent and of the group.
+// Converts `of_parent`, a rank of the parent communicator, to the same process's rank in the group. kNoRank: the
+// process is not in the group, or the parent has no such rank. The spans hold ranks of the job: `parent` is indexed by
+// rank of the parent, `group` by rank of the group.
 Rank RankInGroup(Rank of_parent, std::span<const Rank> parent, std::span<const Rank> group);
 
-// The groups that were split from a communicator, as long as they exist: this holds weak pointers. Thread rule: any
-// thread.
+// The groups that were split from a communicator. It holds weak pointers, so a group is in the list only while it
+// exists. Thread rule: any thread.
 template <typename Core>
 class ChildGroups {
  public:
@@ -57,7 +59,7 @@ class ChildGroups {
       if (auto child = weak.lock(); child != nullptr && wanted(*child)) return child;
     return nullptr;
   }
-  // The child that was added last; null: it does not exist any more, or none was added.
+  // The child that was added last; null: it does not exist any more, or no child was added.
   std::shared_ptr<Core> Newest() const {
     const MutexLock lock(mutex_);
     return children_.empty() ? nullptr : children_.back().lock();

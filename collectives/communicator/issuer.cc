@@ -50,19 +50,20 @@ Result<Sequence> Issuer::Issue(const OperationRequest& request, bool at_once) {
       NoteIssue(*operation);
       if (idle && near_.current.runner().running()) near_.records.OnStart(/*looked=*/false);
     }
-    near_.progress.lock().Leave(/*work=*/false);  // this thread advances what is left: it waits next
+    near_.progress.lock().Leave(/*work=*/false);  // this thread waits next, and then advances the remaining operations
   } else {
     NoteIssue(*operation);
     if (request.compares) NoteIssue(near_.queue.At(last));
-    // The progress lock is read after this: an owner that falls asleep gives up the lock, and then reads issued().
+    // Publish writes issued(), and this thread then reads the progress lock. An owner that falls asleep releases that
+    // lock, and then reads issued(). So at least one of the two threads sees what the other wrote.
     near_.queue.Publish(last);
   }
   return last;
 }
 
 void Issuer::NoteIssue(OperationQueue::Operation& pending) {
-  // Reading the clock takes half as long as a small operation in shared memory. So a distant deadline needs only the
-  // coarse clock.
+  // Reading the clock takes half as long as a small operation in shared memory. So if the deadline is distant, the
+  // coarse clock is used.
   const OperationRequest& request = pending.request;
   const bool far = request.timeout >= 100 * Clock::kCoarse;
   pending.issued = far ? near_.clock.CoarseNow() : near_.clock.Now();
@@ -71,11 +72,11 @@ void Issuer::NoteIssue(OperationQueue::Operation& pending) {
   near_.records.OnIssued(pending);
 }
 
-// A failure may be found outside of any wait, or by a wait whose own operation had just completed. Then the next call
-// ends all operations: there may be no progress thread to do so, and no other call.
+// A failure may be found when no thread waits, or by a thread whose own operation had just completed. Then the next
+// call ends all operations, because there may be no progress thread and no other call that could do so.
 Error Issuer::WhyRefused(Collective collective, const Error& found) {
   if (!near_.failure.has_failed()) {
-    // A call that is refused because of a limit may succeed later, so it is not noted.
+    // A call that is refused because of a limit may succeed later, so it is not noted as refused.
     const bool is_wrong = found.code() == ErrorCode::kInvalidArgument || found.code() == ErrorCode::kUnsupported;
     if (is_wrong)
       IfMemoryAllows([&] { near_.closing.NoteRefusal(fmt::format("{}: {}", Name(collective), found.message())); });

@@ -46,16 +46,16 @@ class Issuer final : public OperationIssuer {
   };
   explicit Issuer(const Neighbours& neighbours) : near_(neighbours) {}
 
-  // Checks the request, prepares what operations on memory of devices need, and issues the operation; returns its
-  // sequence number. If the ranks compare its results, the comparison follows, and the number is that of the
+  // Checks the request, prepares what operations on device memory need, and issues the operation. Returns its sequence
+  // number. If the ranks compare its results, a comparison is issued after it, and the number is that of the
   // comparison. `at_once`: runs the operation to its end in this call if it does not have to wait for long.
-  // kInvalidArgument: two threads issue at the same time. kResource: the queue is full. kClosed: after Close. After a
-  // failure: its first cause.
+  // kInvalidArgument: two threads issue at the same time. kResource: the queue is full. kClosed: Close was called.
+  // After a failure it returns the first cause.
   Result<Sequence> Take(OperationRequest& request, const OperationOptions& options, bool at_once);
-  // Takes the request, and waits until the operation has ended.
+  // Issues the request as Take does, and waits until the operation has ended.
   Status Run(OperationRequest&& request, const OperationOptions& options);
-  // The error for the user of a call that was not issued because of `found`. If that is the user's mistake, this rank's
-  // goodbye will name the call.
+  // The error that the user gets for a call that was not issued because of `found`. If the reason is the user's
+  // mistake, this rank's goodbye will name the call.
   Error WhyRefused(Collective collective, const Error& found);
 
   // ---- OperationIssuer ----

@@ -1,9 +1,9 @@
 // Goodbyes that outlive the processes of their ranks. A communicator that closes while some peers were never connected
 // to it keeps its goodbye here. A rank that later finds no process at a peer's address asks here whether the peer has
-// left, before it reports the peer as lost. Connect gives this object to the communicator, so that a
-// communicator does not depend on stores.
+// left, before it reports the peer as lost. Connect gives this object to the communicator, so that communicators do not
+// depend on stores.
 //
-// Thread rule: any thread. Every call ends within kKeptGoodbyeLimit, even if the place that keeps the goodbyes does not
+// Thread rule: any thread. Every call ends within kKeptGoodbyeLimit, even if the store that keeps the goodbyes does not
 // respond.
 #pragma once
 
@@ -24,11 +24,11 @@ class KeptGoodbyes {
  public:
   virtual ~KeptGoodbyes() = default;
 
-  // The place that keeps the goodbyes, for errors: "tcp://10.0.0.1:29500".
+  // Names the store that keeps the goodbyes, for errors: "tcp://10.0.0.1:29500".
   virtual std::string Describe() const = 0;
-  // Keeps the goodbye of `rank` in the communicator with the id `communicator` (CommunicatorOptions).
+  // Stores the goodbye that `rank` gives to the communicator with the id `communicator` (CommunicatorOptions::id).
   virtual Status Keep(std::uint64_t communicator, Rank rank, const std::string& goodbye) = 0;
-  // The goodbye that this rank has kept; nullopt: none.
+  // The goodbye that Keep has stored for `rank`; nullopt: there is none.
   virtual Result<std::optional<std::string>> Find(std::uint64_t communicator, Rank rank) = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// While no message is pending here, only one of this many polls checks the lanes of messages. A collective must not
-// become slower because a peer has sent a message early.
+// While no message is pending on this rank, only one of this many polls checks the lanes of messages. Otherwise a
+// collective would become slower because a peer has sent a message early.
 constexpr std::uint32_t kPollsBetweenGlances = 64;
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr std::uint32_t kPollsBetweenGlances = 64;
 Status Messages::Prepare(MessageOperation& operation, const MessageRequest& request) const {
   const std::size_t element_bytes = SizeOf(request.type);
   if (element_bytes == 0 || request.type == kInt128)
-    return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(request.type));
+    return Fail(ErrorCode::kInvalidArgument, "{} is not a data type", static_cast<int>(request.type));
   if (request.count > (std::uint64_t{1} << 62) / element_bytes)
     return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", request.count,
                 Name(request.type));
@@ -76,7 +76,7 @@ Result<Message> Messages::SendAndReceive(const MessageRequest& out, const Messag
     return Submit({&receive, &send});
   }));
   const Status sent = WaitFor(send, TimePoint::max());
-  // The buffer of the receive is in use until then, even if the send has failed.
+  // The receive uses its buffer until it has ended, even if the send has failed.
   const Status received = WaitFor(receive, TimePoint::max());
   RONDO_TRY(sent);
   RONDO_TRY(received);
@@ -99,7 +99,7 @@ Result<std::shared_ptr<MessageOperation>> Messages::Start(const MessageRequest& 
 // ---- waiting ----
 
 Status Messages::WaitFor(MessageOperation& operation, TimePoint until) {
-  if (!near_.progress.DriveUntil(until, 0, [&] { return operation.final.load(); }))
+  if (!near_.progress.AdvanceUntil(until, 0, [&] { return operation.final.load(); }))
     return Fail(ErrorCode::kNotReady, "the {} is still under way", Describe(operation));
   return *FinalStatus(operation);
 }
@@ -116,14 +116,15 @@ std::optional<Status> Messages::FinalStatus(const MessageOperation& operation) c
 // ---- the owner ----
 
 bool Messages::Advance(bool glance_is_due) {
-  const bool ending = submissions_.is_closed();  // read first: nothing is submitted after the queue was closed
+  // must be read before the queue: if the queue is closed at this point, no operation is submitted later
+  const bool ending = submissions_.is_closed();
   bool moved = false;
   if (submissions_.has_peer_calls()) {
-    for (const Rank peer : submissions_.TakePeerCalls()) engine_->Meet(peer);
+    for (const Rank peer : submissions_.TakePeerCalls()) engine_->AcceptLane(peer);
     moved = true;
   }
   while (MessageOperation* const operation = submissions_.Take()) {
-    // The operation was issued at a read of the clock, perhaps a later one than the owner's last.
+    // The operation's start, deadline - timeout, may be later than the owner's latest reading of the clock.
     if (operation->deadline != TimePoint::max()) near_.progress.OnLook(operation->deadline - operation->timeout);
     engine_->Start(*operation);
     moved = true;

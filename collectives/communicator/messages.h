@@ -1,6 +1,6 @@
 // Sends and receives of a communicator: passes them from the threads that issue them to the message engine, and returns
-// their results. Unlike collectives, any thread may issue them, so a lock guards their way to the engine. A blocking
-// call keeps its operation on the caller's stack and allocates nothing.
+// their results. Unlike collectives, they may be issued by any thread, so a lock guards the queue to the engine. A
+// blocking call keeps its operation on the caller's stack and allocates nothing.
 //
 // Thread rules: see each group of methods.
 #pragma once
@@ -35,7 +35,7 @@ namespace rondo {
 // One send or receive, with the user's arguments.
 struct MessageRequest {
   bool sends = false;
-  void* buffer = nullptr;  // a send only reads it
+  void* buffer = nullptr;  // a send only reads this memory
   std::uint64_t count = 0;
   Rank peer = kNoRank;
   Tag tag = 0;
@@ -47,8 +47,8 @@ class Messages {
  public:
   struct Limits {
     int world_size = 1;
-    Duration timeout{};             // for calls that set none
-    std::uint32_t max_pending = 1;  // operations that were submitted and are not final
+    Duration timeout{};             // the timeout of calls that set none
+    std::uint32_t max_pending = 1;  // the largest number of pending operations (see pending)
   };
   // The parts of the communicator that messages need. All of them outlive the messages.
   struct Neighbours {
@@ -65,8 +65,8 @@ class Messages {
   };
   Messages(const Limits& limits, const Neighbours& neighbours)
       : limits_(limits), near_(neighbours), submissions_(limits.max_pending) {}
-  // Call it once, before the first call and before anything is advanced. The endpoint must outlive all methods of the
-  // owner.
+  // Call it once, before the first call and before anything is advanced. The endpoint must outlive all calls of the
+  // owner's methods.
   void Open(const MessageEngineOptions& options, Endpoint& endpoint) {
     engine_ = std::make_unique<MessageEngine>(options, endpoint);
   }
@@ -74,36 +74,35 @@ class Messages {
   // ---- any thread ----
   Status Send(const MessageRequest& request);
   Result<Message> Receive(const MessageRequest& request);
-  // Submits both together, and waits for both.
+  // Submits the send and the receive together, and waits for both.
   Result<Message> SendAndReceive(const MessageRequest& out, const MessageRequest& in);
   // Submits the call and returns; the progress thread or a waiting thread advances it.
   Result<std::shared_ptr<MessageOperation>> Start(const MessageRequest& request);
-  // kNotReady: it has not ended by the time `until`.
+  // kNotReady: the operation has not ended by the time `until`.
   Status WaitFor(MessageOperation& operation, TimePoint until);
   std::optional<Status> FinalStatus(const MessageOperation& operation) const;
 
-  // Refuses all later calls with `error`, because this rank closes. Operations that were submitted before still end;
-  // with `receives` kGivenUp, receives that no message has arrived for are ended as well. Later calls cannot undo
-  // kGivenUp.
+  // Refuses all later calls with `error`, because this rank closes. Operations that were submitted before still end. If
+  // `receives` is kGivenUp, receives for which no message has arrived are ended, too. Later calls cannot undo kGivenUp.
   void Close(Error error, PostedReceives receives) {
     if (receives == PostedReceives::kGivenUp) receives_in_close_.store(receives);
     submissions_.Close(std::move(error));
   }
 
-  // Whether anything was ever submitted, or a peer has opened its lane of messages.
+  // Whether anything was ever submitted, or a peer has opened its lane for messages.
   bool in_use() const { return submissions_.in_use(); }
-  // The number of operations that were submitted and are not final.
+  // The number of operations that were submitted, but whose results have not been published yet.
   std::uint32_t pending() const { return submissions_.pending(); }
-  // Whether something was submitted that the owner has not taken yet.
+  // Whether something was submitted that the owner has not yet taken from the queue.
   bool is_waiting() const { return submissions_.is_waiting(); }
   SubmissionQueue& submissions() { return submissions_; }
 
   // ---- the owner ----
-  // Starts submitted operations, polls, and publishes results. Returns whether anything moved. While nothing is pending
-  // here, it checks the lanes only now and then, unless `glance_is_due`.
+  // Starts submitted operations, polls, and publishes results. Returns whether anything moved. If nothing is pending on
+  // this rank, most calls do not check the lanes, unless `glance_is_due`.
   bool Advance(bool glance_is_due);
-  // Whether messages that were just submitted may be sent before the endpoint is polled, since their peers wait for
-  // them. Now and then it returns false: a rank that sends again and again must poll as well.
+  // Whether messages that were just submitted may be sent before the endpoint is polled, because their peers wait for
+  // them. Every kStartsPerEndpointPoll-th call returns false, so that a rank that always sends also polls.
   bool MayGoFirst() { return ++starts_ % kStartsPerEndpointPoll != 0; }
   // Call it if nothing moves. Whether a message that this rank waits for has arrived, or may arrive very soon.
   bool Glance() { return engine_->Glance(); }
@@ -115,10 +114,10 @@ class Messages {
   // Ends operations whose deadline has passed. Returns whether any ended, or the communicator failed.
   bool Expire(TimePoint now);
   void ExtendDeadlines(Duration by) { engine_->PutOffDeadlines(by); }
-  // A peer that an operation needs, and whose lane has failed or ended.
+  // Finds a peer that an operation needs, but whose lane has failed or ended.
   std::optional<MessageEngine::FailedLane> FindLaneFailure() const { return engine_->FindFailedLane(); }
-  // kTimeout: the oldest pending operation has not ended within the timeout `time`, which is `whose` ("Close's ").
-  // REQUIRES: something is pending.
+  // Returns kTimeout: the oldest pending operation has not ended within the timeout `time`. `whose` names the owner of
+  // the timeout in the text ("Close's "). REQUIRES: something is pending.
   Error LateFor(std::string_view whose, Duration time) const { return engine_->LateFor(whose, time); }
   // The number of messages that have arrived, but that no receive of this rank has taken yet.
   std::size_t held() const { return engine_->held_messages(); }
@@ -130,11 +129,11 @@ class Messages {
 
   // Checks the arguments, and fills in the operation.
   Status Prepare(MessageOperation& operation, const MessageRequest& request) const;
-  // Submits all of them or none.
+  // Submits all of the operations or none.
   Status Submit(std::initializer_list<MessageOperation*> operations);
   // Publishes the results of operations that have ended. Returns whether there were any.
   bool Settle();
-  // Passes to the engine which peers have left.
+  // Notifies the engine of peers that have left.
   void NoteGoodbyes();
 
   const Limits limits_;
@@ -143,10 +142,10 @@ class Messages {
   std::atomic<PostedReceives> receives_in_close_{PostedReceives::kStay};
   std::unique_ptr<MessageEngine> engine_;
 
-  // Only the owner uses these.
+  // Only the owner uses the members from here on.
   std::uint32_t glances_skipped_ = 0;
   std::uint32_t starts_ = 0;
-  std::uint64_t events_seen_ = 0;  // peer_events.count() at the last NoteGoodbyes
+  std::uint64_t events_seen_ = 0;  // peer_events.count() at the latest NoteGoodbyes
 };
 
 }  // namespace rondo

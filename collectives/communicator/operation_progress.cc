@@ -10,7 +10,8 @@
 namespace rondo {
 namespace {
 
-// If only the shared segment is in use, the endpoint, which adopts late connections, is polled once in so many polls.
+// If only the shared segment is in use, the endpoint is polled at one of this many polls of the segment. It must be
+// polled, because it also adopts late connections.
 constexpr std::uint32_t kSegmentPollsPerEndpointPoll = 64;
 // Limits of an operation that runs in the call that issues it: the bytes of a rank, and the number of polls before
 // deadlines and lanes are checked.
@@ -18,28 +19,29 @@ constexpr std::uint64_t kBytesAtOnce = 32 * 1024;
 constexpr int kPollsAtOnce = 256;
 constexpr int kYieldsAtOnce = 2;
 constexpr int kPollsBetweenYieldsAtOnce = 8;
-// A device wakes no thread when its stream reaches the operation, or when a copy ends. So a thread looks this often.
+// A device wakes no thread when its stream reaches the operation, or when a copy ends. So a thread checks at this
+// interval.
 constexpr Duration kLookAtDeviceEvery = std::chrono::microseconds(100);
 
 }  // namespace
 
 ProgressSource::Advanced OperationProgress::Advance() {
   Advanced advanced{.issued = near_.queue.issued()};
-  advanced.moved = near_.failure.Guard("driving an operation", [&] { return AdvanceOperations(); });
+  advanced.moved = near_.failure.Guard("advancing an operation", [&] { return AdvanceOperations(); });
   if (!advanced.moved) advanced.awaited = near_.current.runner().WhereAreAwaited();
   return advanced;
 }
 
 bool OperationProgress::AdvanceOperations() {
   near_.streams.OnLook();
-  // The communicator is destroyed, but a Work or a parent's Abort still holds its core.
+  // The communicator is destroyed, but a Work or a parent's Abort still refers to its CommunicatorCore.
   if (!near_.endpoint.exists()) return false;
   if (near_.failure.has_failed()) {
     if (near_.failure.has_ended()) {
       near_.endpoint->Poll(near_.progress.Look());  // ranks that connect late still get their notices
       return false;
     }
-    // The thread that found the failure is still notifying the peers. It must have done so when its call returns,
+    // The thread that found the failure is still notifying the peers. It must finish that before its call returns,
     // because the process may end then.
     if (near_.failure.state() == Failure::State::kFailed) return false;
     EndAfterFailure();
@@ -52,7 +54,8 @@ bool OperationProgress::AdvanceOperations() {
     near_.messages.Advance(/*glance_is_due=*/false);
     return true;
   }
-  // Rounds on the shared segment do not need the endpoint. Reading the clock for it would take longer than they do.
+  // An operation on the shared segment does not need the endpoint. Polling the endpoint includes reading the clock,
+  // which takes longer than a round on the segment.
   const bool look =
       !near_.current.runner().is_on_segment_alone() || messages || ++segment_polls_ % kSegmentPollsPerEndpointPoll == 0;
   if (look) near_.endpoint->Poll(near_.progress.Look());
@@ -148,7 +151,8 @@ bool OperationProgress::StartAndPoll() {
       continue;
     }
     near_.current.Complete(near_.queue.Current().request);
-    // A thread that is about to park first checks the progress lock, which this thread releases after this.
+    // A thread that is about to park first reads the progress lock, which this thread still holds. So it parks only
+    // until the lock is released.
     near_.queue.CompleteUnawaited();
     return true;
   }
@@ -179,14 +183,14 @@ void OperationProgress::OnPause(Duration pause) {
 ProgressSource::BeforeSleep OperationProgress::PrepareToSleep() {
   if (near_.current.runner().MoverBusy())
     return BeforeSleep::kYield;  // nothing would wake a sleeping thread when the mover is done
-  const bool moved = near_.messages.in_use() && near_.failure.Guard("driving messages", [&] {
+  const bool moved = near_.messages.in_use() && near_.failure.Guard("advancing messages", [&] {
     return near_.messages.Advance(/*glance_is_due=*/true);
   });
   return moved ? BeforeSleep::kAgain : BeforeSleep::kSleep;
 }
 
 bool OperationProgress::Arm() {
-  return near_.failure.Guard("falling asleep",
+  return near_.failure.Guard("preparing to sleep",
                              [&] { return near_.endpoint->Arm() || near_.current.runner().HasNews(); });
 }
 
@@ -236,13 +240,14 @@ void OperationProgress::RunCallbacks() {
 
 void OperationProgress::EndAfterFailure() noexcept {
   near_.failure.BeginEnd();
-  // The order matters: first no other process can reach the buffers, then the waiting threads learn that the user has
-  // them back.
+  // The order matters: other processes must lose access to the buffers before waiting threads return, because the user
+  // may then use the buffers again.
   near_.endpoint->Revoke();
   std::vector<BlockedStep> blocked;
   IfMemoryAllows([&] { blocked = near_.current.runner().Blocked(); });
   const bool running = near_.current.running();
-  const OperationDescriptor operation = near_.current.operation();  // a copy: draining the shared segment forgets it
+  // a copy, because draining the segment clears the original
+  const OperationDescriptor operation = near_.current.operation();
   near_.current.Drain();
   IfMemoryAllows([&] {
     near_.failure.RefineCause([&](const Error& known) {
@@ -256,13 +261,13 @@ void OperationProgress::EndAfterFailure() noexcept {
   near_.device.ReleaseAllStreams();
   near_.failure.End();
   near_.progress.lock().Announce();
-  near_.listener.OnEnded();  // all waiting threads have been notified before
+  near_.listener.OnEnded();  // at this point all waiting threads have been notified
 }
 
 // ---- waiting ----
 
 Status OperationProgress::WaitFor(Sequence sequence, TimePoint until) {
-  const bool final = near_.progress.DriveUntil(
+  const bool final = near_.progress.AdvanceUntil(
       until, sequence, [&] { return near_.queue.completed() >= sequence || near_.failure.has_ended(); });
   if (near_.queue.completed() >= sequence) return {};
   if (!final) return Fail(ErrorCode::kNotReady, "operation #{} is still under way", sequence);
@@ -293,7 +298,7 @@ void OperationProgress::Then(Sequence sequence, std::shared_ptr<MessageOperation
   const bool kept = IfMemoryAllows([&] { near_.callbacks.Add(std::move(callback)); });
   RunCallbacks();
   if (kept) return;
-  near_.failure.Begin(OutOfMemoryWhile("keeping what is to be called"));
+  near_.failure.Begin(OutOfMemoryWhile("storing a callback"));
   callback.done(Fail(*near_.failure.cause()));
 }
 

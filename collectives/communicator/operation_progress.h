@@ -30,10 +30,10 @@
 
 namespace rondo {
 
-// The communicator, as its OperationProgress calls it.
+// The part of the communicator that OperationProgress calls.
 class OperationProgressListener {
  public:
-  // Called by the owner, once, after a failure: every operation has ended, and all waiting threads have been notified.
+  // The owner calls it once after a failure, when every operation has ended and all waiting threads have been notified.
   virtual void OnEnded() noexcept = 0;
 
  protected:
@@ -73,10 +73,10 @@ class OperationProgress final : public ProgressSource {
   bool ProgressOnce();
 
   // ---- the issuer, if it is also the owner ----
-  // Returns whether the issuing call may run this operation to its end: the operation is short, no other one is
-  // pending, and the shared segment is ready. Now and then it returns false, so that the endpoint is polled.
+  // Returns whether the issuing call may run this operation to its end. It may if the operation is short, no other one
+  // is pending, and the shared segment is ready. Now and then it returns false, so that the endpoint is polled.
   bool MayRunAtOnce(const OperationRequest& request);
-  // Starts the operation that was issued last, a short one on the shared segment, and polls it for a moment. Returns
+  // Starts the latest issued operation, which is short and uses the shared segment, and polls it for a moment. Returns
   // whether it has ended. REQUIRES: MayRunAtOnce returned true before the operation was issued.
   bool RunAtOnce();
 
@@ -103,7 +103,7 @@ class OperationProgress final : public ProgressSource {
 
  private:
   bool AdvanceOperations();
-  // Starts the current operation. False: not yet, because ranks are still joining the shared segment.
+  // Starts the current operation. False: it has not started yet, because ranks are still joining the shared segment.
   Result<bool> StartNext();
   bool StartAndPoll();
 

@@ -18,7 +18,7 @@ Result<OperationQueue::Operation*> OperationQueue::Reserve(const OperationReques
   const Sequence sequence = issued_.load(std::memory_order_relaxed) + 1;
   const Sequence last = request.compares ? sequence + 1 : sequence;
   if (last - completed_.load(std::memory_order_acquire) > max_pending_)
-    return Fail(ErrorCode::kResource, "{} operations are pending, the limit (max_pending_operations) is {}",
+    return Fail(ErrorCode::kResource, "{} operations are pending; the limit (max_pending_operations) is {}",
                 max_pending_, max_pending_);
   Operation& operation = At(sequence);
   operation.request = request;

@@ -6,10 +6,10 @@
 //   queue.Publish(sequence)                         queue.Complete()
 //                                                 }
 //
-// Thread rules: the issuer is the thread that holds the Issuer; the owner is the thread that holds the progress lock.
-// A slot of the ring belongs to the issuer from Reserve to Publish, and then to the owner until Complete. The methods
-// of the first group may be called by any thread. There is no lock: issued() publishes slots to the owner, and
-// completed() gives them back to the issuer, and results to waiting threads.
+// Thread rules: the issuer is the thread that holds the Issuer; the owner is the thread that holds the progress lock. A
+// slot of the ring belongs to the issuer from Reserve to Publish, and then to the owner until Complete. The methods of
+// the first group may be called by any thread. There is no lock: issued() publishes slots to the owner, and completed()
+// gives them back to the issuer, and publishes results to waiting threads.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ class OperationQueue {
  public:
   struct Operation {
     OperationRequest request;
-    TimePoint issued;    // not set, like `deadline`, for an operation that ends in the call that issues it
-    TimePoint deadline;  // only the owner uses it once the operation is issued, and may extend it
+    TimePoint issued;  // time of issue; like `deadline`, not set for an operation that ends in the call that issues it
+    TimePoint deadline;  // after the operation is issued, only the owner may read or extend its deadline
   };
 
   // `max_pending`: the largest number of pending operations.
@@ -63,14 +63,16 @@ class OperationQueue {
   // ended. Takes two slots if the request compares results. kResource: too many operations are pending. The owner does
   // not see the operation before Publish; without Publish, the next Reserve takes the same slot.
   Result<Operation*> Reserve(const OperationRequest& request);
-  // Returns the place for the checksums by which the ranks compare the results of `operation`, which was just reserved.
-  // The place stays until the next operation, the comparison itself, has ended; its slot is At(comparison.sequence).
+  // Returns the memory for the checksums by which the ranks compare the results of `operation`, which was just
+  // reserved. The memory stays valid until the comparison, which is the next operation, has ended. The comparison's
+  // slot is At(comparison.sequence).
   ResultComparison& Compare(Operation& operation);
   Operation& At(Sequence sequence) { return slots_[(sequence - 1) & mask_]; }
-  // Issues all operations up to `last`. Sequentially consistent: the issuer reads the progress lock next, and an owner
-  // that falls asleep reads issued() after it has given up the lock. So one of the two sees the other's write.
+  // Issues all operations up to `last`. The store is sequentially consistent: the issuer reads the progress lock next,
+  // and an owner that falls asleep reads issued() after it has given up the lock. So one of these two threads sees what
+  // the other wrote.
   void Publish(Sequence last) { issued_.store(last); }
-  // The same for an issuer that is also the owner: no other thread has to notice the operation.
+  // Like Publish, but for an issuer that is also the owner: no other thread has to notice the operation.
   void PublishAsOwner(Sequence last) { issued_.store(last, std::memory_order_release); }
 
   // ---- the owner ----
@@ -78,10 +80,10 @@ class OperationQueue {
   Sequence current() const { return completed_.load(std::memory_order_relaxed) + 1; }
   bool HasCurrent() const { return current() <= issued_.load(std::memory_order_acquire); }
   Operation& Current() { return At(current()); }
-  // Completes the current operation. Sequentially consistent: a thread that parks announces this first, and then reads
-  // completed().
+  // Completes the current operation. The store is sequentially consistent, because a thread that parks first announces
+  // that it parks, and then reads completed().
   void Complete() { completed_.store(current()); }
-  // The same for an operation that no other thread can wait for yet.
+  // Like Complete, but for an operation that no other thread can wait for yet.
   void CompleteUnawaited() { completed_.store(current(), std::memory_order_release); }
   // The descriptor of the operation that ended last; with sequence 0 if none has ended.
   OperationDescriptor LastCompleted() {
@@ -92,9 +94,9 @@ class OperationQueue {
   void ExtendDeadlines(Duration by);
 
  private:
-  // The counts of a varying operation.
+  // The counts of an operation whose counts differ by rank.
   struct KeptCounts {
-    Sequence sequence = 0;  // the last operation that used this entry
+    Sequence sequence = 0;  // sequence number of the operation that used this entry most recently
     std::vector<std::uint64_t> begins, sent, received;
     BlockCounts counts;
   };

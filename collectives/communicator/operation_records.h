@@ -4,7 +4,7 @@
 // last read the clock, a few polls ago. An operation that ends in the call that issues it is recorded with one read of
 // a coarse clock.
 //
-// Thread rules: OnIssued the issuer, OnMessageIssued any thread, all other methods the owner.
+// Thread rules: the issuer calls OnIssued, any thread calls OnMessageIssued, and the owner calls all other methods.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline CollectiveCall CallOf(const OperationRequest& request) {
           .algorithm = d.algorithm,
           .op = d.op,
           .type = request.type,
-          .wide_partials = request.wide(),
+          .widened = request.wide(),
           .varying = d.varying,
           .in_place = request.in_place,
           .root = d.root,
@@ -56,19 +56,22 @@ class OperationRecords final : public MessageObserver {
     if (recorder_->HasRoomFor(request.descriptor.sequence, queue_.completed()))
       recorder_->Issued(CallOf(request), operation.issued);
   }
-  // The operation has ended in the call that issued it.
+  // Call it when the operation has ended in the call that issued it.
   void OnRanAtOnce(const OperationRequest& request, const Clock& clock) {
     if (recorder_ != nullptr) recorder_->RanAtOnce(CallOf(request), clock.CoarseNow());
   }
-  // Call them when the current operation has just started, or is about to complete. `looked`: the clock was read a
-  // moment ago. Otherwise they read it, unless the operation is so short that this would take as long.
+  // OnStart is called when the current operation has just started, and OnEnd when it is about to complete. `looked`:
+  // the clock was read a moment ago. If `looked` is false, OnStart and OnEnd read the clock, unless the operation is so
+  // short that reading would take as long.
   void OnStart(bool looked);
   void OnEnd(bool looked);
-  // The clock was read, and nothing has moved since the current operation started: its time of start becomes exact.
+  // Call it when the clock was read and nothing has moved since the current operation started. The recorded start time
+  // then becomes exact.
   void OnWaiting() {
     if (start_is_coarse_) MeasureStart();
   }
-  // All issued operations have failed. `is_running`: the current operation was running when `cause` occurred.
+  // Call it when all issued operations have failed. `is_running`: the current operation was running when `cause`
+  // occurred.
   void OnFailure(const Error& cause, bool is_running);
 
   // ---- messages ----
@@ -81,7 +84,7 @@ class OperationRecords final : public MessageObserver {
 
   OperationQueue& queue_;
   ProgressLoop& progress_;
-  std::unique_ptr<FlightRecorder> recorder_;  // its own header says which thread may call what
+  std::unique_ptr<FlightRecorder> recorder_;  // its header says which thread may call which method
   bool start_is_coarse_ = false;              // the recorded start of the current operation is not exact
 };
 

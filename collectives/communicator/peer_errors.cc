@@ -11,7 +11,7 @@ Error WithOperation(const Error& error, Rank self, const OperationDescriptor* op
     if (operation == nullptr) return;
     if (d.collective.empty()) d.collective = operation->ToString();
     if (!d.sequence) d.sequence = operation->sequence;
-    if (d.sequence != operation->sequence) return;  // an error of another operation, which has no step here
+    if (d.sequence != operation->sequence) return;  // an error of another operation: its step is not known here
     auto at = std::find_if(blocked.begin(), blocked.end(), [&](const BlockedStep& s) { return s.peer == d.culprit; });
     if (at == blocked.end()) at = blocked.begin();
     if (at == blocked.end() || d.step) return;

@@ -15,16 +15,17 @@
 
 namespace rondo {
 
-// The message of an error of a group whose first cause is an error of its parent; the first cause has the parent's
-// text.
+// The message of a group's error if the group failed because its parent failed. The error's first cause is then the
+// parent's error text.
 inline constexpr std::string_view kParentFailed =
-    "what this group was split from failed before its first operation ended";
+    "the communicator that this group was split from failed before its first operation ended";
 
 inline Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
   return Error(code, std::move(message)).With([&](ErrorDetails& d) { d.culprit = culprit; });
 }
 
-// `refused`: the call that rank `who` refused before it closed; "": it refused none.
+// The error of rank `waits`, which needs rank `who` in operation `in`, but `who` closed after operation `last`.
+// `refused`: the call that `who` refused before it closed; "": it refused none.
 inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in,
                          std::string_view refused) {
   if (!refused.empty())
@@ -39,8 +40,8 @@ inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, 
       who);
 }
 
-// Returns the error as rank `self` reports it, with the operation that the error has ended; null: none was running.
-// `blocked`: the blocked steps of that operation.
+// Returns the error as rank `self` reports it. `operation`: the operation that failed because of the error; null: none
+// was running. `blocked`: the operation's blocked steps.
 Error WithOperation(const Error& error, Rank self, const OperationDescriptor* operation,
                     const std::vector<BlockedStep>& blocked);
 

@@ -36,11 +36,11 @@ void PeerEvents::OnControl(Rank from, ControlMessage message) {
 }
 
 void PeerEvents::OnHeartbeat(Rank from, const std::string& body) {
-  // The communicator has failed already: a peer that is late, for instance, gets the notice as an answer.
+  // The communicator has failed already, so the peer, which may be late, gets the failure notice as an answer.
   if (failure_.Answer(from)) return;
   if (IsLaneCall(body)) return submissions_.OnPeerCall(from);
   const auto report = DecodeProgressReport(body);
-  if (!report) return;  // the peer has only opened a lane
+  if (!report) return;  // no report: the peer has only opened a lane
   peers_.OnReport(from, *report);
   count_.fetch_add(1, std::memory_order_release);
 }
@@ -59,8 +59,8 @@ void PeerEvents::OnPeerEndedBefore(Rank peer, Error error) {
 }
 
 void PeerEvents::OnPeerLost(Rank peer, Error error) {
-  if (listener_.AdoptParentFailure()) return;                     // it is not lost: it gave up its group
-  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // not if it only cannot be reached
+  if (listener_.AdoptParentFailure()) return;                     // the peer is not lost: it gave up its group
+  if (error.code() == ErrorCode::kPeerLost) peers_.OnLost(peer);  // a peer that merely cannot be reached is not lost
   error = Suspicion::AttributeLoss(error, peer, names_.self());
   if (error.culprit() == names_.self() || !listener_.IsNewGroup()) return failure_.Begin(std::move(error));
   if (peers_.KeepEarlyLoss(std::move(error))) listener_.WakeOwner();
@@ -71,7 +71,7 @@ bool PeerEvents::AskForKeptGoodbyes() {
   std::optional<Error> no_answer;
   for (auto& [peer, error] : peers_.TakeEndedBefore()) {
     asked = true;
-    // If one question gets no answer, no other is asked: each may take kKeptGoodbyeLimit.
+    // If one question gets no answer, no further peer is asked about, because each question may take kKeptGoodbyeLimit.
     Result<std::optional<std::string>> found = no_answer ? Fail(*no_answer) : kept_->Find(communicator_, peer);
     if (!found) no_answer = found.error();
     if (auto goodbye = found && *found ? DecodeGoodbye(**found) : std::nullopt) {

@@ -20,15 +20,15 @@
 
 namespace rondo {
 
-// The communicator, as PeerEvents calls it. Any thread.
+// The part of the communicator that PeerEvents calls. Thread rule: any thread.
 class PeerEventListener {
  public:
   // Wakes the owner, because something has arrived that it must look at.
   virtual void WakeOwner() = 0;
-  // For a group: if its parent has failed, and nothing shows yet that all ranks have made the group, fails the group
-  // with the parent's cause. Returns whether it did.
+  // For a group: if its parent has failed, and there is no evidence yet that all ranks have made the group, fails the
+  // group with the parent's cause. Returns whether it did.
   virtual bool AdoptParentFailure() = 0;
-  // Whether this is a group, and nothing shows yet that all ranks have made it.
+  // Whether this is a group, and there is no evidence yet that all ranks have made it.
   virtual bool IsNewGroup() const = 0;
 
  protected:
@@ -37,8 +37,8 @@ class PeerEventListener {
 
 class PeerEvents final : public PeerObserver {
  public:
-  // All references outlive it. `communicator`: its id (CommunicatorOptions). `kept`: if null, a peer that ended before
-  // it was connected counts as lost.
+  // All references must outlive this object. `communicator`: its id (CommunicatorOptions). `kept`: if null, a peer that
+  // ended before it was connected counts as lost.
   PeerEvents(std::uint64_t communicator, const RankNames& names, Peers& peers, Failure& failure,
              SubmissionQueue& submissions, std::shared_ptr<KeptGoodbyes> kept, const Clock& clock,
              PeerEventListener& listener)
@@ -56,10 +56,10 @@ class PeerEvents final : public PeerObserver {
   void OnPeerEndedBefore(Rank peer, Error error) override;
   void OnTransportFailed(const Error& error) override { failure_.Begin(error); }
 
-  // The number of goodbyes and progress reports that have arrived; each of them may matter to the running operation.
+  // The number of goodbyes and progress reports that have arrived. Each of them may matter to the running operation.
   std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Looks for the kept goodbyes of peers that ended before they were connected. Blocks until the answers are there.
+  // Looks for the kept goodbyes of peers that ended before they were connected. Blocks until the store has answered.
   // Returns whether there were such peers.
   bool AskForKeptGoodbyes();
 

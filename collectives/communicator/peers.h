@@ -1,4 +1,4 @@
-// The state that a communicator keeps for each of its peers: what the peer has sent, and what it has got.
+// The state that a communicator keeps for each of its peers: what the peer has sent, and what this rank has sent to it.
 //
 // Thread rule: any thread. The lock is a leaf: no other code is called while it is held, except by ForEachDeparted.
 #pragma once
@@ -21,10 +21,11 @@ namespace rondo {
 
 struct Peer {
   PeerView view = {};         // what the peer has sent
-  bool goodbye_sent = false;  // this rank has sent it a goodbye
-  bool is_notified = false;   // this rank has sent it a notice of its own failure
-  bool has_failed = false;    // it has sent a notice of failure; then the end of its connection is not its death
-  bool is_lost = false;       // its connection ended without a goodbye, and it had not sent a notice of failure
+  bool goodbye_sent = false;  // this rank has sent the peer a goodbye
+  bool is_notified = false;   // this rank has sent the peer a notice of this rank's failure
+  // the peer has sent a notice of failure, so the end of its connection does not mean that it died
+  bool has_failed = false;
+  bool is_lost = false;  // the peer's connection ended, and the peer had sent neither a goodbye nor a notice of failure
 };
 
 class Peers {
@@ -36,15 +37,16 @@ class Peers {
   void OnReport(Rank from, const ProgressReport& report);
   void OnGoodbye(Rank from, Goodbye goodbye);
   void OnFailureNotice(Rank from);
-  // The connection of the peer ended as it does if its process ends.
+  // Call it when a peer's connection has ended as if the peer's process had died.
   void OnLost(Rank peer);
-  // The peer had ended before a connection with it was made. Whether it had left is not known yet.
+  // Call it when a peer had ended before a connection with it was made. It is not known yet whether the peer had left
+  // with a goodbye.
   void OnEndedBefore(Rank peer, Error error);
-  // Returns those peers, each once.
+  // Returns the peers that were passed to OnEndedBefore, each once.
   std::vector<std::pair<Rank, Error>> TakeEndedBefore();
   bool has_ended_before() const { return has_ended_before_.load(std::memory_order_acquire); }
-  // A peer cannot be reached, perhaps only because it has given up this communicator. Keeps only the first such error;
-  // its address then stays valid. Returns whether it kept this one.
+  // Call it when a peer cannot be reached, perhaps only because it has given up this communicator. Keeps only the first
+  // such error, and pointers to it then stay valid. Returns whether it kept this one.
   bool KeepEarlyLoss(Error error);
   const Error* early_loss() const { return has_early_loss_.load(std::memory_order_acquire) ? &*early_loss_ : nullptr; }
 
@@ -69,7 +71,7 @@ class Peers {
 
   void OnNotified(Rank peer);
 
-  // ---- questions ----
+  // ---- queries ----
   PeerView ViewOf(Rank peer) const;
   // Calls `judge`(peer, view) for each peer, without the lock, until one call returns an error; returns that error.
   template <typename Judge>
@@ -88,8 +90,8 @@ class Peers {
   // The ranks from which no goodbye has arrived, ascending, among the `connected` peers and the peers to which this
   // rank has sent a goodbye. The latter may no longer be connected.
   std::vector<Rank> WithoutGoodbye(std::vector<Rank> connected) const;
-  // Whether some peer may still connect to this rank, or look for its goodbye, after this rank has closed: one to which
-  // this rank has sent no goodbye, and from which none has arrived.
+  // Whether there is a peer to which this rank has sent no goodbye, and from which none has arrived. After this rank
+  // has closed, such a peer may still connect to it, or look for its goodbye.
   bool HasUnreached() const;
   // Whether there is a peer that this rank has not notified of its failure, and that may still need the notice: it has
   // not failed, is not lost, and has not left.
@@ -106,7 +108,7 @@ class Peers {
   std::vector<std::pair<Rank, Error>> ended_before_;
   std::atomic<bool> has_ended_before_{false};
   std::optional<Error> early_loss_;
-  std::atomic<bool> has_early_loss_{false};  // from then on early_loss_ is constant
+  std::atomic<bool> has_early_loss_{false};  // if true, early_loss_ does not change any more
 };
 
 }  // namespace rondo

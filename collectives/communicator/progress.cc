@@ -14,20 +14,20 @@
 namespace rondo {
 namespace {
 
-// Polls between two yields while spinning. A yield costs about half a microsecond if no other thread wants the core.
-// Without yields, two ranks that the scheduler put on one core would both spin to the end of their time.
+// Number of polls between two yields while spinning. A yield costs about half a microsecond if no other thread wants
+// the core. Without yields, two ranks that the scheduler put on one core would both spin until their spin time is over.
 constexpr std::uint32_t kPollsBetweenYields = 8;
-// If all awaited ranks run on other cores, a yield only helps other programs, so it is rarer.
+// If all awaited ranks run on other cores, a yield only helps other programs, so this thread yields less often.
 constexpr std::uint32_t kPollsBetweenYieldsToOthers = 64;
-// A rank polls for awaited ranks on other cores at least this long before it gives its core away, whatever the policy:
-// if another rank shares the core, that rank waits for the same ranks.
+// A rank polls for awaited ranks on other cores at least this long before it gives its core away, whatever the policy.
+// This harms no rank that shares the core, because that rank waits for the same ranks.
 constexpr Duration kSpinForOtherCores = std::chrono::microseconds(20);
-// A waiting thread advances operations better than the progress thread: each change between the two costs two system
-// calls and a core. So the progress thread waits before it begins. It waits longer, the more often it finds that other
-// threads have waited meanwhile.
+// A waiting thread advances operations at a lower cost than the progress thread, because each change between the two
+// costs two system calls and uses a second core. So the progress thread waits before it begins. The more often it finds
+// that other threads have waited meanwhile, the longer it waits.
 constexpr Duration kMinStandBack = std::chrono::microseconds(100);
 constexpr Duration kMaxStandBack = std::chrono::milliseconds(1);
-// Polls between two reads of the clock while bytes move.
+// Number of polls between two reads of the clock while bytes move.
 constexpr std::uint32_t kPollsBetweenClockReads = 64;
 
 }  // namespace
@@ -35,8 +35,8 @@ constexpr std::uint32_t kPollsBetweenClockReads = 64;
 WaitPolicy WaitPolicy::For(int local_ranks, int cores, bool sleeps) {
   // If every rank has a core, polling notices an answer ten times sooner than a wake-up across cores (about 50 us on
   // virtual machines). If ranks share cores, a rank that polls keeps its peer from running, so it must give the core
-  // away. It yields before it sleeps: two ranks that both sleep wait for two wake-ups each time. If a wake-up takes
-  // longer than the ranks poll, as on an emulated processor, they would sleep for every message.
+  // away. It yields before it sleeps, because two ranks that both sleep wait for two wake-ups at each exchange. If a
+  // wake-up takes longer than the ranks poll, as on an emulated processor, they would sleep for every message.
   if (local_ranks <= cores) return {.spin = std::chrono::microseconds(200), .yield = YieldsAtOnce().yield};
   return sleeps ? WaitPolicy{} : YieldsAtOnce();
 }
@@ -66,7 +66,7 @@ void ProgressLoop::Yield() {
   contention_.OnYield(Look() - before);
 }
 
-// A policy that sleeps at once does so wherever the awaited ranks run.
+// A policy that sleeps at once is kept, on whichever cores the awaited ranks run.
 WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   WaitPolicy policy = contention_.is_wanted() ? options_.shared_core_policy : options_.policy;
   const Duration awake = policy.spin + policy.yield;
@@ -76,7 +76,7 @@ WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   return policy;
 }
 
-void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) {
+void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) {
   Disarm();
   std::optional<TimePoint> idle_since;
   std::uint32_t idle_polls = 0, moved_polls = 0;
@@ -95,7 +95,8 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (advanced.moved) {
       idle_since.reset();
       idle_polls = 0;
-      // On a slow machine a long operation may have something to move at every poll.
+      // Deadlines are checked here, too, because on a slow machine a long operation may have something to move at every
+      // poll.
       if (++moved_polls % kPollsBetweenClockReads == 0) {
         const TimePoint now = Look();
         note_pause(now);
@@ -105,7 +106,7 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
       continue;
     }
     const WaitPolicy policy = PolicyFor(advanced.awaited);
-    // Not twice in a row, so that the clock is read even if every glance sees something.
+    // No two glances follow each other, so that the clock is read even if every glance sees something.
     glanced = !glanced && policy.spin > Duration::zero() && source_.Glance();
     if (glanced) continue;
     const TimePoint now = looked_ ? last_look_ : Look();
@@ -115,13 +116,14 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (now >= until) break;
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
-      // The peer may share this core: then its bytes arrive only if this thread gives the core away.
+      // The peer may share this core. Then its bytes arrive only if this thread gives the core away.
       const bool on_other_cores = advanced.awaited == AwaitedRanks::kOnOtherCores;
       if (++idle_polls % (on_other_cores ? kPollsBetweenYieldsToOthers : kPollsBetweenYields) == 0) Yield();
       continue;
     }
     if (idle < policy.spin + policy.yield) {
-      // A yield to a rank of this communicator says nothing about other programs.
+      // If the awaited rank runs on this core, the duration of the yield is not measured, because it says nothing about
+      // other programs.
       advanced.awaited == AwaitedRanks::kOnThisCore ? waiter_.Yield() : Yield();
       continue;
     }
@@ -138,27 +140,27 @@ void ProgressLoop::Drive(TimePoint until, Sequence waited, bool background, Cond
     if (!lock_.LeaveToSleep()) {
       lock_.Park(wake, must_leave);
     } else {
-      // While this thread was still the owner, another thread may have issued an operation or submitted a message. It
-      // could not advance it, and parked. This check is the other half of Dekker's handshake.
+      // While this thread was still the owner, another thread may have issued an operation or submitted a message. That
+      // thread could not advance its work, so it parked. This check is the other half of Dekker's handshake.
       if (!source_.HasWorkSince(advanced.issued)) source_.Sleep(lock_.kick_fd(), wake);
       lock_.EndSleep();
     }
     if (!lock_.TryEnter()) return;
     Disarm();
-    Look();  // what completes in shared memory next needs no other read of the clock
+    Look();  // so that the next operation to complete in shared memory needs no read of the clock
     // idle_since stays set: otherwise a thread that woke up only to check its peers would poll and yield first, which
     // takes 2% of a core. It is reset as soon as bytes move.
   }
   Leave();
 }
 
-bool ProgressLoop::DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step) {
+bool ProgressLoop::AdvanceUntil(TimePoint until, Sequence waited, Condition ready, Condition step) {
   waiters_.fetch_add(1);
   waits_.fetch_add(1, std::memory_order_relaxed);
   bool final;
   while (!(final = ready())) {
     if (lock_.TryEnter()) {
-      Drive(until, waited, /*background=*/false, ready, step);
+      AdvanceLoop(until, waited, /*background=*/false, ready, step);
     } else {
       lock_.Park(until, ready);
     }
@@ -172,9 +174,10 @@ bool ProgressLoop::DriveUntil(TimePoint until, Sequence waited, Condition ready,
     if (final) break;
   }
   waiters_.fetch_sub(1);
-  // The progress thread was idle because of this one; it advances what is left.
+  // The progress thread was idle because of this thread. It now advances the remaining operations.
   if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
-  // Callbacks run with no lock held, and while the progress thread can advance operations: they may wait for others.
+  // Callbacks run with no lock held, and while the progress thread can advance operations, because they may wait for
+  // other operations.
   if (!callbacks_.empty()) source_.RunCallbacks();
   return final;
 }
@@ -190,7 +193,7 @@ Status ProgressLoop::CallThread() {
       thread_ = StartServiceThread("rondo-progress", [this] { RunThread(); });
       return {};
     } catch (const std::system_error& error) {
-      return Fail(ErrorCode::kResource, "the progress thread cannot be made: {}", TaskWords(error.code().value()));
+      return Fail(ErrorCode::kResource, "the progress thread cannot be started: {}", TaskWords(error.code().value()));
     }
   });
   if (!made) thread_runs_.store(false);
@@ -208,7 +211,7 @@ void ProgressLoop::StandBack() {
   for (std::uint64_t seen = std::exchange(waits_seen_, waits_.load()); seen != waits_.load() && !stop_.load();
        time = std::min(2 * time, kMaxStandBack)) {
     seen = waits_seen_ = waits_.load();
-    lock_.Rest(time, [&] { return stop_.load(); });
+    lock_.ParkFor(time, [&] { return stop_.load(); });
   }
 }
 
@@ -222,7 +225,7 @@ void ProgressLoop::RunThread() {
     const Sequence last = source_.issued();
     const auto ready = [&] { return source_.HasEnded(last) || stop_.load(); };
     if (lock_.TryEnter()) {
-      Drive(TimePoint::max(), last, /*background=*/true, ready, kNoStep);
+      AdvanceLoop(TimePoint::max(), last, /*background=*/true, ready, kNoStep);
       if (!callbacks_.empty()) source_.RunCallbacks();
     } else {
       lock_.Park(clock_.Now() + options_.heartbeat_interval, ready);

@@ -4,8 +4,8 @@
 // progress thread advances operations that no thread waits for. One thread at a time is the owner: it holds the
 // progress lock.
 //
-// Thread rules: the methods under "the owner", and those of a ProgressSource except its last group, need the progress
-// lock. Any thread may call all other methods. The operations are behind the interface ProgressSource, so that
+// Thread rules: the methods under "the owner", and those of a ProgressSource that are not under "any thread", need the
+// progress lock. Any thread may call all other methods. The operations are behind the interface ProgressSource, so that
 // tests/communicator/progress_test.cc can test a ProgressLoop on a clock that the test moves.
 #pragma once
 
@@ -26,11 +26,12 @@
 
 namespace rondo {
 
-// What a thread waits for: a reference to a callable, which must outlive the call that gets it. Never allocates.
+// The condition that a thread waits for: a reference to a callable, which must outlive the call that gets it. Never
+// allocates.
 class Condition {
  public:
   template <typename F>
-  Condition(const F& holds)  // NOLINT(google-explicit-constructor): a lambda at the call is the point
+  Condition(const F& holds)  // NOLINT(google-explicit-constructor): so that a call can pass a lambda
       : object_(&holds), call_([](const void* object) { return (*static_cast<const F*>(object))(); }) {}
   bool operator()() const { return call_(object_); }
 
@@ -39,26 +40,27 @@ class Condition {
   bool (*call_)(const void*);
 };
 
-// The pending operations, as a ProgressLoop uses them. Only the owner calls these methods, except the last group.
+// The interface through which a ProgressLoop uses the pending operations. Only the owner calls these methods, except
+// those under "any thread".
 class ProgressSource {
  public:
   struct Advanced {
     Sequence issued = 0;  // number of operations issued before this Advance began
     bool moved = false;
-    AwaitedRanks awaited = AwaitedRanks::kUnknown;  // only set if nothing moved
+    AwaitedRanks awaited = AwaitedRanks::kUnknown;  // on which cores the awaited ranks run; only set if nothing moved
   };
   enum class BeforeSleep : std::uint8_t {
     kSleep,  // nothing moved
     kAgain,  // something moved
-    kYield,  // something moves, but its end would not wake a sleeping thread
+    kYield,  // something moves, but its end would wake no sleeping thread
   };
 
   // Advances every operation as far as possible without waiting.
   virtual Advanced Advance() = 0;
-  // Called if nothing has moved. Returns whether something may move very soon; takes less time than reading a clock.
+  // Called if nothing has moved. Returns whether something may move very soon. Takes less time than reading a clock.
   virtual bool Glance() = 0;
-  // Called if nothing has moved. Looks for failures and passed deadlines; true if it found one. `waited`: as in
-  // DriveUntil.
+  // Called if nothing has moved. Looks for failures and passed deadlines; returns true if it found one. `waited`: as in
+  // AdvanceUntil.
   virtual bool CheckWhileBlocked(TimePoint now, Sequence waited) = 0;
   // Called now and then while something moves all the time. Looks for passed deadlines only.
   virtual void CheckWhileMoving(TimePoint now, Sequence waited) = 0;
@@ -66,7 +68,7 @@ class ProgressSource {
   virtual void OnPause(Duration pause) = 0;
   // Called before the thread sleeps: checks the sources that Advance checks only now and then.
   virtual BeforeSleep PrepareToSleep() = 0;
-  // From Arm to Disarm the endpoint wakes a sleeping thread. Arm returns true if there already is something to do.
+  // Between Arm and Disarm the endpoint wakes a sleeping thread. Arm returns true if there already is something to do.
   virtual bool Arm() = 0;
   virtual void Disarm() = 0;
   // The time at which a sleeping thread must check again, even if nothing has woken it.
@@ -74,7 +76,7 @@ class ProgressSource {
 
   // ---- any thread ----
   virtual void Sleep(int kick_fd, TimePoint until) = 0;
-  // Returns whether anything was submitted that the Advance which returned this `issued` did not see.
+  // Returns whether anything was submitted that was too late for the Advance that returned `issued`.
   virtual bool HasWorkSince(Sequence issued) const = 0;
   virtual Sequence issued() const = 0;
   // Returns whether all operations up to `last`, and all submitted messages, have ended.
@@ -110,19 +112,19 @@ class ProgressLoop {
   const WaitPolicy& policy() const { return options_.policy; }
 
   // ---- waiting ----
-  // Waits until `ready()` holds, then returns true, or until the time `until`, then returns false. Meanwhile this
+  // Waits until `ready()` is true, and returns true; or until the time `until`, and returns false. Meanwhile this
   // thread advances all operations; while another thread does so, this thread parks. A parked thread calls `ready` with
   // a lock held, so `ready` must change nothing. `waited`: the operation whose end this thread waits for; 0: none. The
   // owner calls `step` after each Advance.
   static constexpr auto kNoStep = [] { return false; };
-  bool DriveUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
+  bool AdvanceUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
 
   // ---- ownership ----
   ProgressLock& lock() RONDO_RETURNS_LOCK(lock_) { return lock_; }
   const ProgressLock& lock() const RONDO_RETURNS_LOCK(lock_) { return lock_; }
   // Becomes the owner; waits until the present owner has released the lock.
   void Enter() RONDO_ACQUIRES(lock_);
-  // As lock().Leave; notifies the progress thread only if work is left.
+  // Releases the progress lock as lock().Leave does. Notifies the progress thread only if work is left.
   void Leave() RONDO_RELEASES(lock_) { lock_.Leave(source_.HasWork()); }
 
   // ---- the progress thread ----
@@ -134,7 +136,7 @@ class ProgressLoop {
   bool has_thread() const { return thread_.joinable(); }
 
   // ---- the owner ----
-  // Reads the clock. last_look() is the time of the last read that was noted here.
+  // Reads the clock. last_look() returns the latest time that Look or OnLook has noted.
   TimePoint Look() {
     looked_ = true;
     return last_look_ = clock_.Now();
@@ -146,18 +148,20 @@ class ProgressLoop {
   }
   void Disarm();
   bool is_armed() const { return armed_; }
-  // Must be called when the endpoint is destroyed: from then on there is nothing to disarm.
+  // Must be called when the endpoint is destroyed, because there is nothing to disarm afterwards.
   void ForgetArmed() { armed_ = false; }
   // Whether a waiting thread polls for a while before it gives its core away.
   bool spins() const { return options_.policy.spin > Duration::zero() && !contention_.is_wanted(); }
 
  private:
-  // Advances operations until `ready`, or `until`. The lock is released on every return.
-  void Drive(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) RONDO_RELEASES(lock_);
+  // Advances operations until `ready` is true or until the time `until`. The lock is released on every return.
+  void AdvanceLoop(TimePoint until, Sequence waited, bool background, Condition ready, Condition step)
+      RONDO_RELEASES(lock_);
   WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();
   void RunThread();
-  // Keeps the progress thread idle while other threads wait often. Returns when none has begun to wait for a while.
+  // Keeps the progress thread idle while other threads wait often. Returns when for some time no other thread has begun
+  // to wait.
   void StandBack();
 
   const ProgressOptions options_;
@@ -167,15 +171,16 @@ class ProgressLoop {
   Waiter& waiter_;
   ProgressLock lock_;
 
-  // Only the owner uses these.
+  // Only the owner uses the members from here to armed_.
   CpuContentionDetector contention_;
   TimePoint last_look_{};
   bool looked_ = false;  // whether the clock was read since the last Advance began
   bool armed_ = false;
 
-  std::atomic<int> waiters_{0};          // threads in DriveUntil; while there are any, the progress thread does nothing
-  std::atomic<std::uint64_t> waits_{0};  // waits begun so far; shows the progress thread that other threads wait
-  std::uint64_t waits_seen_ = 0;         // the last value of waits_ that the progress thread has read
+  std::atomic<int> waiters_{0};  // number of threads in AdvanceUntil; unless it is 0, the progress thread does nothing
+  // number of waits begun so far, by which the progress thread sees that other threads wait
+  std::atomic<std::uint64_t> waits_{0};
+  std::uint64_t waits_seen_ = 0;  // the last value of waits_ that the progress thread has read
   std::atomic<bool> thread_runs_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;

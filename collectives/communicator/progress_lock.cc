@@ -24,7 +24,7 @@ void ProgressLock::Leave(bool work) {
 void ProgressLock::Announce(bool work) {
   if (sleeping_.load()) {
     const std::uint64_t one = 1;
-    // A full counter is readable, too: if this write fails, the sleeper still wakes.
+    // If this write fails, the counter is full. Then the descriptor is readable already, so the sleeper wakes.
     [[maybe_unused]] const ssize_t written = write(kick_fd_, &one, sizeof one);
   }
   if (parked_.load() > 0 || (work && parked_until_.load() > 0)) {

@@ -1,9 +1,9 @@
 // Decides which thread may advance a communicator if several threads wait at once.
 //
 // Ownership is one atomic flag, and no thread holds it while it is blocked. A thread that needs progress takes the
-// lock, advances all pending operations, and releases the lock. A thread that finds the lock held parks until the
-// result that it waits for is final, or until the lock is free. At most one waiting thread sleeps in the kernel (the
-// sleeper). The others park, and are notified when the sleeper wakes up and leaves, or when an owner leaves.
+// lock, advances all pending operations, and releases the lock. If another thread holds the lock, a thread parks until
+// the result that it waits for is final, or until the lock is free. At most one waiting thread sleeps in the kernel
+// (the sleeper). The others park, and are notified when the sleeper wakes up and leaves, or when an owner leaves.
 //
 // Each handshake between two threads follows Dekker: a thread writes its own flag, then reads the other's, both
 // sequentially consistent. So if two threads do so at the same time, at least one of them sees the other's flag. Taking
@@ -27,13 +27,14 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
 
   // Becomes the owner if there is none. The new owner sees all that earlier owners wrote.
   bool TryEnter() RONDO_TRY_ACQUIRES(true) { return !held_.exchange(true); }
-  // Returns whether there is an owner at the moment.
+  // Returns whether a thread owns the lock at the moment.
   bool IsHeld() const { return held_.load(); }
-  // Gives up ownership. Parked threads and the sleeper check their conditions again. Threads in ParkUntil do so only if
-  // `work` is true, that is, if work is left for them: notifying them costs a system call or two.
+  // Gives up ownership. Parked threads and the sleeper check their conditions again. `work`: operations remain that
+  // threads in ParkUntil must advance. Only then do these threads check, too, because notifying them costs a system
+  // call or two.
   void Leave(bool work) RONDO_RELEASES();
-  // Wakes the parked threads and the sleeper, because an operation became final; if `work` is true, threads in
-  // ParkUntil, too.
+  // Wakes the parked threads and the sleeper, for example when an operation became final. If `work` is true, it also
+  // wakes threads in ParkUntil.
   void Announce(bool work = true);
 
   // Gives up ownership in order to sleep in the kernel. True: the caller is now the sleeper, and must call EndSleep
@@ -42,10 +43,10 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
   bool LeaveToSleep() RONDO_RELEASES();
   void EndSleep();
   // A descriptor that becomes readable when the sleeper must check its condition again.
-  int kick_fd() const { return kick_fd_; }  // below 0: it could not be made, for the reason in kick_error
+  int kick_fd() const { return kick_fd_; }  // negative: the descriptor could not be made, for the reason in kick_error
   int kick_error() const { return kick_error_; }
 
-  // Parks until `ready()`, or until there is neither an owner nor a sleeper, or until `deadline`.
+  // Parks until `ready()` is true, until there is neither an owner nor a sleeper, or until `deadline`.
   template <typename Ready>
   void Park(TimePoint deadline, Ready ready) {
     const MutexLock lock(mutex_);
@@ -55,7 +56,8 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
     parked_.fetch_sub(1);
   }
 
-  // Parks until `ready()`, whether or not there is an owner. For a thread that works only if no other thread does.
+  // Parks until `ready()` is true, whether or not there is an owner. It is for a thread that works only if no other
+  // thread does.
   template <typename Ready>
   void ParkUntil(Ready ready) {
     const MutexLock lock(mutex_);
@@ -64,10 +66,10 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
     parked_until_.fetch_sub(1);
   }
 
-  // Parks for `time`, or until `ready()` if another thread announces something meanwhile. Other threads spend no system
-  // call on notifying a thread that is parked here.
+  // Parks until `time` has passed, or until another thread announces something and `ready()` is then true. No thread
+  // makes a system call only to notify a thread that is parked here.
   template <typename Ready>
-  void Rest(Duration time, Ready ready) {
+  void ParkFor(Duration time, Ready ready) {
     const MutexLock lock(mutex_);
     changed_.WaitFor(mutex_, time, ready);
   }

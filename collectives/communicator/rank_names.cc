@@ -25,7 +25,7 @@ Error RankNames::FramedError(const Error& error) const {
     framed = error.With([&](ErrorDetails& d) {
       d.message = frame_->Reword(d.message);
       d.collective = frame_->Reword(d.collective);
-      // The text of a parent names the parent's ranks, and was framed by the parent.
+      // If the message is kParentFailed, first_cause names ranks of the parent, and the parent has already reworded it.
       if (d.message != kParentFailed) d.first_cause = frame_->Reword(d.first_cause);
       d.frame = frame_;
     });

@@ -22,9 +22,10 @@ class RankNames {
 
   Rank self() const { return self_; }
   std::string NameOf(Rank rank) const { return NameOfRank(frame_.get(), rank); }
-  // Adds the culprit's host to the error. If memory ran out and no culprit is set, this rank becomes the culprit first.
+  // Adds the culprit's host to the error. If memory ran out and the error has no culprit, this rank becomes the
+  // culprit.
   Error WithCulpritsHost(Error error) const;
-  // The error for the user, with ranks of the job.
+  // The error as the user gets it, with ranks of the job.
   Error FramedError(const Error& error) const;
   template <typename Returned>
   Returned Framed(Returned returned) const {

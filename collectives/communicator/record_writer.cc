@@ -28,7 +28,7 @@ void RecordWriter::Add(const Group& group, std::vector<DumpedGroup>& groups) con
   dumped.description = group.description;
   dumped.ranks = group.ranks;
   dumped.rank = self;
-  // The records are read first: then they contain no operation that the counters below do not count.
+  // The records are read before the counters below. So they contain no operation that the counters do not count.
   dumped.records = near_.records.recorder()->Read();
   dumped.message_errors = near_.records.recorder()->MessageErrors();
   if (options_.frame != nullptr)

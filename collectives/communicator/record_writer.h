@@ -29,7 +29,7 @@ namespace rondo {
 
 class RecordWriter {
  public:
-  // Fields as in CommunicatorOptions; host, host_id and pid are this rank's.
+  // host, host_id and pid are this rank's. The other fields mean the same as in CommunicatorOptions.
   struct Options {
     std::string job;
     std::uint64_t generation = 0;
@@ -59,11 +59,11 @@ class RecordWriter {
 
   // Appends the records of this communicator, if it keeps any.
   void Add(const Group& group, std::vector<DumpedGroup>& groups) const;
-  // Returns the text of `groups`, with `reason`: why it was requested.
+  // Returns the text of `groups`. `reason` says why the text was requested, and becomes part of it.
   std::string Text(const Group& group, std::string_view reason, const std::vector<DumpedGroup>& groups) const;
-  // Writes that text, with the result of `groups`(), into a file in the folder, and returns its path. Files are written
-  // one at a time, so the last one written has the latest records. kInvalidArgument: there is no folder. Also returns
-  // errors of the file system.
+  // Writes the text of the groups that `groups`() returns into a file in the folder, and returns the file's path. Files
+  // are written one at a time, so the newest file has the latest records. kInvalidArgument: there is no folder. Other
+  // errors: those of the file system.
   Result<std::string> Write(const Group& group, std::string_view reason,
                             const std::function<std::vector<DumpedGroup>()>& groups) const;
 

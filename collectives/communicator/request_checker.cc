@@ -14,11 +14,13 @@ namespace rondo {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
-constexpr std::uint64_t kSurelyFits = std::uint64_t{1} << 24;  // elements for each of 2^31 ranks, of 16 bytes at most
+// A count up to this one fits into kMaxBytes, even for 2^31 ranks and 16-byte elements.
+constexpr std::uint64_t kSurelyFits = std::uint64_t{1} << 24;
 
 using Counts = std::span<const std::uint64_t>;
 
-// Returns the sum of the counts. kInvalidArgument if there is not one for each rank, or if no memory could hold them.
+// Returns the sum of the counts. kInvalidArgument if there is not one count for each rank, or if no memory could hold
+// the elements.
 Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataType type) {
   if (counts.size() != static_cast<std::size_t>(world_size))
     return Fail(ErrorCode::kInvalidArgument, "{} has {} entries, but there are {} ranks", name, counts.size(),
@@ -34,13 +36,13 @@ Result<std::uint64_t> Sum(Counts counts, const char* name, int world_size, DataT
   return sum;
 }
 
-// The assumed size of all_to_all_v, of which each rank has only its own counts. A wrong guess costs most for large
-// vectors.
+// The assumed number of bytes of all_to_all_v; no rank knows the real one, because each has only its own counts. The
+// number is large, because a wrong guess costs most for large vectors.
 constexpr std::uint64_t kUnknownBytes = 1 << 20;
 
 bool IsHalf(DataType type) { return type == DataType::kFloat16 || type == DataType::kBfloat16; }
 
-// Only for operations that round does it matter how wide the partial results are.
+// Whether the operation rounds. If not, it does not matter how wide the partial results are.
 bool Rounds(ReduceOp op) {
   return op == ReduceOp::kSum || op == ReduceOp::kProd || op == ReduceOp::kAvg || op == ReduceOp::kPremulSum;
 }
@@ -64,7 +66,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
   const auto world = static_cast<std::uint64_t>(world_size_);
   const bool has_blocks = BlocksOf(d.collective, 2) > 1;
   std::uint64_t own = d.count, all = d.count;
-  // The divisions would take a tenth of the time of a small operation.
+  // The first comparison avoids the divisions, which would take a tenth of the time of a small operation.
   if (d.count > kSurelyFits && d.count > kMaxBytes / SizeOf(d.type) / (has_blocks ? world : 1))
     return Fail(ErrorCode::kInvalidArgument, "count {} of {} is more than memory can hold", d.count, Name(d.type));
   if (has_blocks) all = d.count * world;
@@ -79,8 +81,8 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
       RONDO_ASSIGN(request.output_elements, total(out, "output_counts"));
       if (in[self] != out[self])
         return Fail(ErrorCode::kInvalidArgument,
-                    "input_counts[{}] = {} and output_counts[{}] = {} are the "
-                    "same block, from this rank to itself",
+                    "input_counts[{}] = {} and output_counts[{}] = {} must be equal, because both describe the block "
+                    "from this rank to itself",
                     self, in[self], self, out[self]);
       return {};
     }
@@ -94,7 +96,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
       } else {
         counts = {};
       }
-      d.count = 0;  // the other ranks do not have it
+      d.count = 0;  // ranks have different counts, but the descriptor must be equal on all ranks
     } else {
       RONDO_ASSIGN(all, total(counts, "counts"));
       own = counts[self];
@@ -103,7 +105,7 @@ Status RequestChecker::CheckCounts(OperationRequest& request) const {
     request.own_at = counts.empty() ? 0 : std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0});
     if (!HasRoot(d.collective) &&
         std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end()) {
-      d.varying = false;  // all ranks see that the counts are equal, and every algorithm serves equal counts
+      d.varying = false;  // all ranks see that the counts are equal, and every algorithm supports equal counts
       d.count = own;
       counts = {};
     }
@@ -149,10 +151,13 @@ Status RequestChecker::CheckBuffers(OperationRequest& request) const {
   const std::uint64_t input_bytes = request.input_elements * element_bytes;
   const std::uint64_t output_bytes = request.output_elements * element_bytes;
   if (input_bytes > 0 && request.input == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "input is null, but {} elements are due there", request.input_elements);
+    return Fail(ErrorCode::kInvalidArgument, "input is null, but {} elements are expected there",
+                request.input_elements);
   if (output_bytes > 0 && request.output == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "output is null, but {} elements are due there", request.output_elements);
-  // A rank that only receives has one memory. So its schedule does not depend on the ignored input.
+    return Fail(ErrorCode::kInvalidArgument, "output is null, but {} elements are expected there",
+                request.output_elements);
+  // On a rank that only receives, a broadcast counts as in place: the input is ignored, so the schedule must not depend
+  // on it.
   request.in_place = collective == Collective::kBarrier || (collective == Collective::kBroadcast && input_bytes == 0);
   if (input_bytes == 0 || output_bytes == 0) return {};
 
@@ -167,25 +172,26 @@ Status RequestChecker::CheckBuffers(OperationRequest& request) const {
   }
   if (!HasInPlace(collective) && input == output)
     return Fail(ErrorCode::kUnsupported, "{} has no in-place form", Name(collective));
-  return Fail(ErrorCode::kInvalidArgument, "input and output overlap but {}", InPlaceRule(collective));
+  return Fail(ErrorCode::kInvalidArgument, "input and output overlap, but {}", InPlaceRule(collective));
 }
 
 Status RequestChecker::CheckOperation(const OperationDescriptor& d) const {
   if (SizeOf(d.type) == 0 || d.type == kInt128)
-    return Fail(ErrorCode::kInvalidArgument, "{} is no data type", static_cast<int>(d.type));
+    return Fail(ErrorCode::kInvalidArgument, "{} is not a data type", static_cast<int>(d.type));
   if (!Reduces(d.collective)) return {};
   RONDO_TRY(CheckPairing(d.type, d.op));
   if (IsUserDefined(d.op) && static_cast<std::size_t>(UserOpIndex(d.op)) >= user_operations_.size())
-    return Fail(ErrorCode::kInvalidArgument, "operation {} is not defined here: this communicator has {} of users",
-                Name(d.op), user_operations_.size());
+    return Fail(ErrorCode::kInvalidArgument,
+                "operation {} is not defined: this communicator has {} user-defined operations", Name(d.op),
+                user_operations_.size());
   return {};
 }
 
 DataType RequestChecker::TravellingType(const OperationDescriptor& d, const OperationOptions& options) const {
   if (!Reduces(d.collective)) return d.type;
-  const bool wide = options.wide_partials.value_or(defaults_.wide_partials);
+  const bool wide = options.fp32_accumulate.value_or(defaults_.fp32_accumulate);
   if (wide && IsHalf(d.type) && Rounds(d.op)) return WideTypeOf(d.type);
-  // A rank that is alone divides by 1.
+  // In a world of one rank, the sum is divided by 1, so no wider type is needed.
   return d.op == ReduceOp::kAvg && world_size_ > 1 ? AverageTypeOf(d.type) : d.type;
 }
 
@@ -209,15 +215,15 @@ Result<Selection> RequestChecker::Choose(const OperationDescriptor& d, const Ope
     if (shares && IntranodePath::Serves(d))
       return Selection{Algorithm::kIntranode, asked_for ? "asked for" : "all ranks share memory"};
     if (asked_for)
-      return Fail(ErrorCode::kInvalidArgument, "algorithm intranode does not serve this {}: {}", Name(d.collective),
-                  shares ? "it wants equal counts" : "the ranks share no memory");
+      return Fail(ErrorCode::kInvalidArgument, "algorithm intranode does not support this {}: {}", Name(d.collective),
+                  shares ? "it needs equal counts" : "the ranks share no memory");
   }
   return selector_.Choose(options.algorithm, CallOf(d, IsReproducible(options)));
 }
 
 Candidate RequestChecker::Expect(const OperationDescriptor& d, const OperationOptions& options,
                                  Algorithm algorithm) const {
-  if (algorithm == Algorithm::kIntranode) return {.algorithm = algorithm};  // no profile has costs for it
+  if (algorithm == Algorithm::kIntranode) return {.algorithm = algorithm};  // no profile has costs for this algorithm
   return selector_.Expect(algorithm, CallOf(d, IsReproducible(options)));
 }
 
@@ -235,7 +241,7 @@ Status RequestChecker::Check(OperationRequest& request, const OperationOptions& 
   request.stream = options.stream;
   request.stream_waits = options.stream_waits;
   if (!d.on_devices && request.stream != nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "a stream is given, but the memory is the host's");
+    return Fail(ErrorCode::kInvalidArgument, "a stream is given, but the buffers are in host memory");
   if (IsUserDefined(d.op)) request.user = user_operations_[static_cast<std::size_t>(UserOpIndex(d.op))].get();
 
   request.type = d.type;
@@ -243,7 +249,7 @@ Status RequestChecker::Check(OperationRequest& request, const OperationOptions& 
   d.type = TravellingType(d, options);
   if (request.wide()) {
     d.user_type = request.type;
-    // Widened elements are in memory of this communicator: a rank that has a result has it in place there.
+    // Widened elements are in memory of this communicator. On a rank that has a result, the result is in place there.
     request.in_place = d.collective != Collective::kReduce || rank_ == d.root;
   }
   RONDO_ASSIGN(const Selection selection, Choose(d, options));
@@ -253,7 +259,7 @@ Status RequestChecker::Check(OperationRequest& request, const OperationOptions& 
   request.compares =
       options.compare_results.value_or(defaults_.compare_results) && world_size_ > 1 && HasEqualResults(d.collective);
   if (request.compares && defaults_.max_pending_operations < 2)
-    return Fail(ErrorCode::kInvalidArgument, "compare_results takes two of max_pending_operations, which is {}",
+    return Fail(ErrorCode::kInvalidArgument, "compare_results needs max_pending_operations of at least 2, but it is {}",
                 defaults_.max_pending_operations);
   return {};
 }

@@ -20,11 +20,11 @@
 
 namespace rondo {
 
-// The options of calls that do not set their own (CommunicatorOptions).
+// The options of calls that do not set them (see CommunicatorOptions).
 struct CallDefaults {
   Duration timeout{};
   bool reproducible = false;
-  bool wide_partials = false;
+  bool fp32_accumulate = false;
   bool compare_results = false;
   std::uint32_t max_pending_operations = 1;
 };
@@ -32,25 +32,25 @@ struct CallDefaults {
 class RequestChecker {
  public:
   RequestChecker(Rank rank, int world_size, const CallDefaults& defaults, std::shared_ptr<const Profile> profile,
-                 Place place)
-      : rank_(rank), world_size_(world_size), defaults_(defaults), selector_(std::move(profile), std::move(place)) {}
+                 Topology topology)
+      : rank_(rank), world_size_(world_size), defaults_(defaults), selector_(std::move(profile), std::move(topology)) {}
 
   // Checks every argument and completes the request. Starts nothing.
   Status Check(OperationRequest& request, const OperationOptions& options) const;
 
-  // ---- its parts ----
+  // ---- parts of Check ----
   // Checks that type and operation exist and can be combined.
   Status CheckOperation(const OperationDescriptor& descriptor) const;
-  // The type in which the elements are sent: the user's, or a wider one.
+  // The type in which the elements are sent: the user's type, or a wider one.
   DataType TravellingType(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Result<Selection> Choose(const OperationDescriptor& descriptor, const OperationOptions& options) const;
   Candidate Expect(const OperationDescriptor& descriptor, const OperationOptions& options, Algorithm algorithm) const;
-  // Chooses an algorithm with a schedule for a request whose algorithm was intranode, if there is no shared segment
-  // after all.
+  // Chooses a schedule for a request whose algorithm was intranode, for the case that there is no shared segment after
+  // all.
   Result<Selection> ChooseSchedule(const OperationRequest& request) const {
     return selector_.Choose(std::nullopt, CallOf(request.descriptor, request.reproducible));
   }
-  const Place& place() const { return selector_.place(); }
+  const Topology& topology() const { return selector_.topology(); }
 
   // Whether all ranks share memory, as far as is known at the moment.
   bool may_have_shared_segment() const { return may_have_shared_segment_.load(std::memory_order_relaxed); }

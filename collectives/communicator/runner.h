@@ -1,7 +1,7 @@
 // Runs a communicator's operations, one after the other, each on its path: a schedule on lanes or, if all ranks share a
-// host, the intranode path.
+// host, possibly the intranode path.
 //
-// Thread rule: the owner of the endpoint; Withdraw any thread.
+// Thread rule: the owner of the endpoint; any thread may call Withdraw.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,8 @@ class Runner {
         mover_(*movers.front()),
         lanes_(options, rails, endpoint, movers) {}
 
-  // REQUIRES: the shared segment is ready. All ranks must call this before the same operation.
+  // Makes the intranode path, for the operations that follow. REQUIRES: the shared segment is ready. All ranks must
+  // call this before the same operation.
   void UseSegment(SharedSegment& segment) {
     intranode_.emplace(rank_, world_size_, segment, mover_);
     intranode_->RunsOn(core_);
@@ -40,12 +41,12 @@ class Runner {
     running_ = &path;
     return {};
   }
-  // The number of lanes to each peer that such an operation uses.
+  // The number of lanes to each peer that an operation with this plan uses.
   std::uint32_t RailsOf(const Plan& plan, const OperationDescriptor& operation) const {
     return lanes_.RailsOf(plan, operation);
   }
 
-  // Whether devices may do operations like this one, on their own memory.
+  // Whether devices may run an operation of this kind on their own memory.
   bool ServesDevices(const OperationDescriptor& operation) const {
     return intranode_ && intranode_->ServesDevices(operation);
   }
@@ -55,7 +56,7 @@ class Runner {
     running_ = &*intranode_;
   }
   bool declined() const { return intranode_->declined(); }
-  bool devices_take_turns() const { return intranode_ && intranode_->is_time_sliced(); }
+  bool devices_are_time_sliced() const { return intranode_ && intranode_->is_time_sliced(); }
 
   bool running() const { return running_ != nullptr; }
   Result<Progress> Poll() {
@@ -69,8 +70,8 @@ class Runner {
     lanes_.Drain();
     running_ = nullptr;
   }
-  // Must be called before the user gets memory back that other ranks may still read. From then on they deliver no
-  // result that they make from later reads. Drain does the same, but may have to wait first.
+  // Must be called before the user gets memory back that other ranks may still read. From then on these ranks discard
+  // results that they compute from the memory. Drain does the same, but may have to wait first.
   void Withdraw() {
     if (IntranodePath* const path = intranode_seen_.load(); path != nullptr) path->Withdraw();
   }
@@ -85,9 +86,9 @@ class Runner {
   bool HasNews() const { return running() && running_->HasNews(); }
   AwaitedRanks WhereAreAwaited() const { return running() ? running_->WhereAreAwaited() : AwaitedRanks::kUnknown; }
 
-  // Whether operations do not need the endpoint now: there is an intranode path, and no schedule runs.
+  // Whether operations do not need the endpoint now, because there is an intranode path and no schedule runs.
   bool is_on_segment_alone() const { return intranode_ && running_ != &lanes_; }
-  // Whether the intranode path can go on, now or very soon. Polls for a shorter time than reading a clock takes.
+  // Whether the intranode path can continue, now or very soon. Polls for a shorter time than reading a clock takes.
   bool GlanceAtSegment() const {
     constexpr int kGlances = 16;
     if (!running() || running_ == &lanes_) return false;

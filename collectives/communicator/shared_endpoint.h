@@ -19,14 +19,13 @@ class SharedEndpoint {
     endpoint_ = std::move(endpoint);
   }
 
-  // ---- the owner, and any thread for which it is certain that the endpoint exists during the call ----
+  // ---- the owner, and any thread that is certain that the endpoint exists during the call ----
   Endpoint* operator->() const { return owners_; }
   Endpoint& operator*() const { return *owners_; }
   bool exists() const { return owners_ != nullptr; }
 
-  // ---- the owner ----
-  // Takes the endpoint away. The caller must destroy it without holding a lock: its destructor waits for running calls
-  // of its observer, and these use Try.
+  // Takes the endpoint away. The caller must destroy it without holding a lock, because its destructor waits for
+  // running calls of its observer, and these calls use Try.
   std::unique_ptr<Endpoint> Take() {
     const MutexLock lock(mutex_);
     owners_ = nullptr;
@@ -34,7 +33,8 @@ class SharedEndpoint {
   }
 
   // ---- any thread ----
-  // Calls `use`(endpoint), which may use only its any-thread methods. Returns false if there is no endpoint any more.
+  // Calls `use`(endpoint), which may use only those methods of the endpoint that any thread may call. Returns false if
+  // there is no endpoint any more.
   template <typename Use>
   bool Try(const Use& use) const {
     const MutexLock lock(mutex_);

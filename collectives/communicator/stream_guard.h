@@ -1,5 +1,5 @@
-// Guards streams of devices that wait for operations of a communicator: has a watchdog check them
-// (device/stream_watch.h), and fails operations that no other thread can end.
+// Guards device streams that wait for operations of a communicator. A watchdog checks the streams
+// (device/stream_watchdog.h), and fails operations that no other thread can end.
 //
 // Thread rules: see each group of methods.
 #pragma once
@@ -18,7 +18,7 @@
 #include "collectives/communicator/operation_queue.h"
 #include "collectives/communicator/progress_lock.h"
 #include "collectives/communicator/rank_names.h"
-#include "collectives/device/stream_watch.h"
+#include "collectives/device/stream_watchdog.h"
 
 namespace rondo {
 
@@ -43,7 +43,7 @@ class StreamGuard final : public WatchedStreams {
   Status Begin();
   // Must be called for every operation that is issued after Begin.
   void OnIssued(const OperationQueue::Operation& pending);
-  // Call it when no operation is issued any more. Returns when the guard's threads have ended.
+  // Call it when no operation will be issued any more. Returns when the guard's threads have ended.
   void End();
 
   // ---- the owner ----
@@ -57,14 +57,14 @@ class StreamGuard final : public WatchedStreams {
   bool has_failed() const override { return near_.failure.has_failed(); }
   bool is_ending() const override { return near_.failure.state() >= Failure::State::kEnding; }
   bool has_ended() const override { return near_.failure.has_ended(); }
-  void OnHeldUp(Sequence operation, Duration time) override;
-  void OnLate(Sequence operation, bool is_held_up) override;
-  void LetStreamsGo() override;
+  void OnDriverBlocked(Sequence operation, Duration time) override;
+  void OnLate(Sequence operation, bool is_blocked) override;
+  void ReleaseStreams() override;
 
  private:
   const Neighbours near_;
   std::atomic<std::uint64_t> looks_{0};
-  std::unique_ptr<StreamWatch> watch_;
+  std::unique_ptr<StreamWatchdog> watch_;
   std::thread reporter_;  // writes the watchdog's log messages, so that the watchdog does not wait for the logger
   std::atomic<bool> is_reporting_{false};
 };

@@ -71,8 +71,8 @@ Verdict Suspicion::JudgeLaneFailure(const LaneFailure& failure, TimePoint now) {
       failure.error != nullptr
           ? *failure.error
           : Error(ErrorCode::kConnectionReset,
-                  fmt::format("rank {} ended its lane to rank {} while bytes are due", failure.peer, self_));
-  // The error of the lane says if only this rank can be at fault.
+                  fmt::format("rank {} ended its lane to rank {} while bytes are still expected", failure.peer, self_));
+  // If only this rank can be at fault, the lane's error names this rank as the culprit.
   return {.error = AttributeLoss(error, error.culprit() == self_ ? self_ : failure.peer, self_)};
 }
 
@@ -80,7 +80,7 @@ Error Suspicion::AttributeLoss(const Error& error, Rank peer, Rank self) {
   return error.With([&](ErrorDetails& d) {
     const bool here = d.code == ErrorCode::kResource || peer == self;
     d.culprit = here ? self : peer;
-    if (here) d.host.clear();  // it was the peer's host
+    if (here) d.host.clear();  // the host in the error is the peer's, not this rank's
   });
 }
 
@@ -97,7 +97,7 @@ Verdict Suspicion::JudgeLate(const LateOperation& late, bool is_first, std::span
 }
 
 bool Suspicion::OthersReportFirst(std::span<const BlockedOn> blocked, TimePoint now) const {
-  // With two ranks, neither has better evidence than the other.
+  // With two ranks, neither of them has better evidence than the other.
   if (world_size_ <= 2) return false;
   bool has_steps = false;
   for (const BlockedOn& on : blocked) {
@@ -117,18 +117,18 @@ std::string Suspicion::DescribeSilence(const BlockedOn& on, TimePoint now) const
   if (!on.is_connected) return "";
   const Duration silence = SilenceOf(on, now);
   return silence >= graces_.silence ? fmt::format("; connected and silent for {:.3f} s", SecondsOf(silence))
-                                    : fmt::format("; connected and heard {:.3f} s ago", SecondsOf(silence));
+                                    : fmt::format("; connected, last message {:.3f} s ago", SecondsOf(silence));
 }
 
 std::string Suspicion::Describe(const BlockedOn& on, const LateOperation& late, TimePoint now) const {
   const BlockedStep& step = on.step;
   const std::string silence = DescribeSilence(on, now);
-  if (on.is_joining) return fmt::format("rank {} (to share memory with{}; {})", step.peer, silence, on.path);
+  if (on.is_joining) return fmt::format("rank {} (to set up shared memory{}; {})", step.peer, silence, on.path);
   const std::string rail = late.names_rails ? fmt::format(" on rail {}", step.rail) : "";
   if (!step.started)
     return fmt::format("rank {} (nothing of this operation {}{}{}; {})", step.peer,
                        step.sending ? "could be sent" : "arrived", rail, silence, on.path);
-  // The rate tells a slow link from a dead one.
+  // The rate distinguishes a slow link from a dead one.
   return fmt::format("rank {} ({} of {} bytes of step {} {}{}, {:.3g} MB/s{})", step.peer, step.bytes_done,
                      step.bytes_due, step.step, step.sending ? "sent" : "arrived", rail,
                      static_cast<double>(step.bytes_done) / SecondsOf(late.timeout) / 1e6, silence);

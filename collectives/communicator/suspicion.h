@@ -6,7 +6,7 @@
 // fact to the least certain:
 //
 //   a peer is in another operation, or has left          reported at once
-//   a peer died, its control connection says so          reported at once (PeerEvents::OnPeerLost)
+//   a peer died, as its control connection shows         reported at once (PeerEvents::OnPeerLost)
 //   a lane failed, and both of its ranks live            after lane_failure_cause; at the lower rank after
 //                                                        higher_rank_report more
 //   the deadline passed                                  names the peer that has been silent for longest; after
@@ -40,34 +40,36 @@ struct GracePeriods {
   // A lane may fail just before the control connection reports the cause: a death, an abort, a mismatch. So this rank
   // reports the failure of a lane only after this time.
   Duration lane_failure_cause = std::chrono::milliseconds(300);
-  // Both ranks of a failed lane see the failure, and each can only name the other one. The higher rank, which makes the
-  // connection and so has the reason if it failed, reports first: the lower rank waits this much longer. If a busy
-  // machine delays the higher rank by more than that, both report, and may name different culprits.
+  // Both ranks of a failed lane see the failure, and each can only name the other one. So the lower rank waits this
+  // much longer than the higher rank before it reports. The higher rank reports first because it makes the connection,
+  // and so knows why a connection failed. If a busy machine delays the higher rank by more than this time, both ranks
+  // report, and may name different culprits.
   Duration higher_rank_report = std::chrono::milliseconds(600);
   // Until all ranks have joined the shared segment, ranks are connected to rank 0 only, and only rank 0 can see which
-  // ranks are missing. The other ranks wait this much longer than their deadlines for its report.
+  // ranks are missing. The other ranks wait for rank 0's report until this long after their deadlines.
   Duration rank_zero_report = std::chrono::milliseconds(200);
-  // A rank that is blocked only on blocked ranks cannot name the culprit. At its deadline it waits this much longer for
-  // a report of ranks that do; their deadlines are about the same.
+  // A rank that is blocked only on blocked ranks cannot name the culprit. So after its deadline it waits this long for
+  // the report of a rank that can, because the deadlines of all ranks are about the same.
   Duration timeout_report_delay = std::chrono::milliseconds(300);
 
   // After its timeout, Close waits this long for the failed operations to release the user's memory.
   Duration close_drain = std::chrono::seconds(1);
-  // When a failed communicator is destroyed, it waits this long until its failure notices have left the process.
+  // The destruction of a failed communicator waits at most this long until the failure notices have left the process.
   Duration notice_flush = std::chrono::milliseconds(500);
-  // A rank that failed before it did anything waits this long for ranks that only now connect, and notifies them.
+  // A rank that failed before its first operation completed waits at most this long for ranks that are still
+  // connecting, to notify them.
   Duration first_connections = std::chrono::seconds(1);
-  // The GPUs of a graph notify each other of a failure sooner than their hosts do. So the host waits this long for the
-  // notice that has the cause.
+  // The GPUs of a graph notify each other of a failure sooner than the ranks' processes do. So a rank whose GPU does
+  // not know the cause waits at most this long for another rank's notice of the cause.
   Duration graph_failure_cause = std::chrono::seconds(1);
-  // The interval at which the three waits above check whether they may end.
+  // The interval at which notice_flush, first_connections and graph_failure_cause check whether their wait may end.
   Duration notice_check_interval = std::chrono::milliseconds(5);
-  // A thread that advances operations reads the clock every heartbeat_interval at least. If this much time passes
-  // between two reads, the process was stopped, and the deadlines of its operations are extended by that time.
+  // A thread that advances operations reads the clock at least every heartbeat_interval. If this much time passes
+  // between two of its reads, the process was stopped, and the deadlines of its operations are extended by that time.
   Duration process_pause = std::chrono::seconds(1);
 };
 
-// The messages of a peer on its control connection, as far as they matter here.
+// What Suspicion must know of the control messages that a peer has sent.
 struct PeerView {
   std::optional<Goodbye> goodbye = {};
   std::optional<ProgressReport> report = {};  // the last one received
@@ -77,24 +79,24 @@ struct PeerView {
 // A failed lane that an operation needs.
 struct LaneFailure {
   Rank peer = kNoRank;
-  const Error* error = nullptr;  // null: the peer ended the lane in good order
-  bool of_collective = false;    // the running operation has yet to send or receive on it
+  const Error* error = nullptr;  // null: the peer ended the lane without an error
+  bool of_collective = false;    // the running operation still has to send or receive on this lane
 };
 
 // The operation of this rank with which the operations of its peers are compared.
 struct OwnOperation {
   const OperationDescriptor& descriptor;
   bool is_joining = false;  // the ranks are still joining the shared segment; until they have, the algorithm may change
-  bool needs_all = false;   // it needs every peer, now or later
+  bool needs_all = false;   // the operation needs every peer, now or later
 };
 
 // A peer that an operation is blocked on, and what is known of that peer.
 struct BlockedOn {
-  BlockedStep step;         // if is_joining, only step.peer is set
+  BlockedStep step;         // if is_joining is true, only step.peer is set
   bool is_joining = false;  // the peer has not joined the shared segment yet
   TimePoint last_received_at = {};
-  bool is_connected = true;  // otherwise its silence means nothing
-  std::string path = {};     // describes the way to a peer from which nothing has arrived
+  bool is_connected = true;  // false: the silence of the peer is no evidence, because it has no connection to send on
+  std::string path = {};     // describes the connection to the peer, if nothing has arrived from the peer yet
 };
 
 // An operation that did not end before its deadline.
@@ -107,16 +109,16 @@ struct LateOperation {
   bool names_rails = false;
 };
 
-// The operations that were issued and have not ended: [first, last].
+// The operations that were issued and have not ended: from `first` to `last`.
 struct PendingOperations {
   Sequence first = 0;
   Sequence last = 0;
-  Sequence waited = 0;  // the operation whose end a thread waits for; 0, or any number outside of the range: none
+  Sequence waited = 0;  // the operation whose end a thread waits for; 0 or a number out of the range: none
 };
 
 struct Verdict {
-  std::optional<Error> error = {};          // names its culprit; nullopt: no error yet
-  TimePoint wait_until = TimePoint::max();  // if there is no error: unless facts change, there is none before this time
+  std::optional<Error> error = {};          // the error, which names the culprit; nullopt: no error yet
+  TimePoint wait_until = TimePoint::max();  // if there is no error: the earliest time for one, unless the facts change
 };
 
 class Suspicion {
@@ -129,25 +131,25 @@ class Suspicion {
   // ---- events ----
   void OnMoved() { blocked_since_.reset(); }
   void OnCompleted() { lane_failed_at_.reset(); }
-  // Call it if nothing has moved. Returns true once every heartbeat_interval: then the rank sends its progress report,
-  // and also checks peers from which it expects no bytes.
+  // Call it if nothing has moved. Returns true once every heartbeat_interval. The rank must then send its progress
+  // report, and also check peers from which it expects no bytes.
   bool OnBlocked(TimePoint now);
 
   // ---- mismatches ----
-  // kMismatch: the peer is in another operation under the same number. kClosed: it has left, and is still needed.
+  // kMismatch: the peer is in another operation under the same number. kClosed: the peer has left, but is still needed.
   // `is_awaited`: the operation waits for bytes of this peer.
   std::optional<Error> JudgePeer(Rank peer, const PeerView& view, bool is_awaited, const OwnOperation& own) const;
   // For Close: compares the peer's goodbye with `last`, the operation that this rank completed last. kMismatch: the
   // peer completed another operation last.
   std::optional<Error> JudgeGoodbye(Rank peer, const PeerView& view, const OperationDescriptor& last) const;
-  // For Close: kClosed, or kMismatch if this rank refused a call: the peer is in a later operation than `last`, and so
-  // needs this rank. `refused`: see Goodbye.
+  // For Close: returns an error if the peer is in a later operation than `last`, because the peer then still needs this
+  // rank. kMismatch: this rank refused a call (`refused`: see Goodbye). kClosed: it refused none.
   std::optional<Error> JudgeReportInClose(Rank peer, const PeerView& view, const OperationDescriptor& last,
                                           std::string_view refused) const;
 
   // ---- lanes and connections ----
-  // Each failed peer starts a grace period of its own: a rank that closes its lanes because it was notified of a first
-  // failure is about to pass that notice on.
+  // Each peer whose lane failed has its own grace period. A peer may have closed its lanes because it was notified of
+  // another failure, and is then about to pass that notice on.
   Verdict JudgeLaneFailure(const LaneFailure& failure, TimePoint now);
   // Adds the culprit to the error of a lost connection: `peer`, or this rank if a limit of this rank's system was the
   // reason (kResource).
@@ -161,8 +163,8 @@ class Suspicion {
                                                                 : Duration::zero());
   }
   // Returns the operation that is late, or nullopt. At every call it checks `report_time(Sequence)` of the first
-  // pending operation and of the one that a thread waits for. The others may have shorter timeouts; it checks them once
-  // every heartbeat_interval.
+  // pending operation and of the operation that a thread waits for. The other operations may have shorter timeouts; it
+  // checks them once every heartbeat_interval.
   template <typename ReportTimes>
   std::optional<Sequence> FindLate(const PendingOperations& pending, TimePoint now, const ReportTimes& report_time) {
     const auto is_late = [&](Sequence sequence) {
@@ -176,8 +178,8 @@ class Suspicion {
       if (is_late(sequence)) return sequence;
     return std::nullopt;
   }
-  // Judges an operation that FindLate returned. `is_first`: it is the first of the pending ones. kTimeout, or no error:
-  // then this rank waits until the extended ReportTime.
+  // Judges an operation that FindLate returned. `is_first`: it is the first of the pending operations. Returns
+  // kTimeout; or no error, if this rank first waits for the reports of other ranks, until Verdict::wait_until.
   Verdict JudgeLate(const LateOperation& late, bool is_first, std::span<const BlockedOn> blocked, TimePoint now);
   // kTimeout, with a message that names all peers that the operation is blocked on, in the order of `blocked`. The
   // culprit is the peer that has been silent for longest; of peers whose silence differs by at most graces().silence,
@@ -197,11 +199,12 @@ class Suspicion {
   const GracePeriods graces_;
   const Rank self_;
   const int world_size_;
-  std::optional<TimePoint> blocked_since_;  // since when nothing has moved; nullopt: something has
-  TimePoint last_heartbeat_at_{};           // when OnBlocked last returned true, or began to count
+  std::optional<TimePoint> blocked_since_;  // the time since which nothing has moved; nullopt: something has moved
+  // when OnBlocked last returned true, or when this rank became blocked, whichever is later
+  TimePoint last_heartbeat_at_{};
   std::optional<TimePoint> lane_failed_at_;
   Rank lane_failed_with_ = kNoRank;
-  Sequence deadline_extended_for_ = 0;  // 0: for no operation
+  Sequence deadline_extended_for_ = 0;  // the operation that is reported later than its deadline; 0: none
   TimePoint next_deadline_check_{};
 };
 

@@ -13,11 +13,11 @@ namespace rondo {
 inline constexpr std::size_t kMaxUserOperationNameBytes = 64;
 
 struct UserOperation {
-  // Ranks compare the names when they define an operation, and errors contain it. 1 to kMaxUserOperationNameBytes
-  // bytes.
+  // A name of 1 to kMaxUserOperationNameBytes bytes. Ranks compare it when they define the operation, and errors
+  // contain it.
   std::string name;
-  // Whether a op b equals b op a. Only algorithms that combine the ranks' contributions in rank order serve an
-  // operation that does not commute.
+  // Whether a op b equals b op a. If it does not, only algorithms that combine the ranks' contributions in rank order
+  // are used.
   bool commutative = true;
   // Computes output[i] = left[i] op right[i] for 0 <= i < elements, in host memory, with each pointer aligned for
   // `type`. `output` may be exactly `left` or `right`. The operation must be associative, as far as its type allows,
@@ -27,7 +27,8 @@ struct UserOperation {
   // exception's text on this rank, with kPeerAborted on other ranks.
   //
   // The function is called any number of times per operation, for any range of elements. Any thread that advances the
-  // communicator may call it, but never two at once for one communicator. It must not call that communicator.
+  // communicator may call it, but for one communicator never two threads at once. The function must not call that
+  // communicator.
   std::function<void(const void* left, const void* right, void* output, std::size_t elements, DataType type)> combine;
 };
 

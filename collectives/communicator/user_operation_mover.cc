@@ -31,7 +31,7 @@ void UserOperationMover::Submit(std::uint32_t stream, const Move& move) {
   } catch (const std::exception& thrown) {
     failure_ = fmt::format("the function of operation '{}' threw: {}", operation_->name, thrown.what());
   } catch (...) {
-    failure_ = fmt::format("the function of operation '{}' threw something", operation_->name);
+    failure_ = fmt::format("the function of operation '{}' threw an exception of unknown type", operation_->name);
   }
 }
 

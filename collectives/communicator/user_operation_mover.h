@@ -1,6 +1,6 @@
 // A mover for operations with a function of the user. It calls that function at once, and passes all other moves to the
-// mover that it wraps. If the function throws, all moving ends: neither its bytes nor any later ones count as done. So
-// nothing that the function left unfinished is sent on or becomes a result.
+// mover that it wraps. If the function throws, neither the bytes of that call nor any later bytes count as done. So
+// data that the function left unfinished is not sent on, and does not become a result.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class UserOperationMover final : public Mover {
   explicit UserOperationMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
 
   // Sets the operation of the next Start; null: it has no function of a user. `operation` must live until the Start
-  // after that.
+  // after the next one.
   void Use(const UserOperation* operation) { operation_ = operation; }
-  // What a function threw, as text; nullopt: nothing yet. Once set it stays.
+  // The text of what a function threw; nullopt: no function has thrown. The text, when set, does not change.
   const std::optional<std::string>& failure() const { return failure_; }
 
   void Start(const MoveContext& context, std::size_t streams) override;

@@ -11,8 +11,9 @@
 namespace rondo {
 namespace {
 
-// A yield after which no other thread ran takes two to three times as long as a system call that does nothing;
-// otherwise it takes longer. Such a call takes 0.1 us, or 0.25 us with mitigations, or 2 us on an emulated processor.
+// If no other thread runs, a yield takes two to three times as long as a system call that does nothing. If another
+// thread runs, it takes longer. A system call that does nothing takes 0.1 us, or 0.25 us with mitigations, or 2 us on
+// an emulated processor.
 Duration MeasureLongYield(const Clock& clock) {
   constexpr int kCalls = 8, kLongInCalls = 5;
   Duration call = Duration::max();
@@ -21,8 +22,8 @@ Duration MeasureLongYield(const Clock& clock) {
     syscall(SYS_getppid);
     call = std::min(call, clock.Now() - before);
   }
-  constexpr Duration kLeast = std::chrono::microseconds(1), kMost = std::chrono::microseconds(50);
-  return std::clamp(kLongInCalls * call, kLeast, kMost);
+  constexpr Duration kMin = std::chrono::microseconds(1), kMax = std::chrono::microseconds(50);
+  return std::clamp(kLongInCalls * call, kMin, kMax);
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ void KernelWaiter::Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) {
       .tv_nsec = static_cast<long>((left % std::chrono::seconds(1)).count()),
   };
   std::array<pollfd, 2> fds{pollfd{endpoint.wait_fd(), POLLIN, 0}, pollfd{kick_fd, POLLIN, 0}};
-  ppoll(fds.data(), fds.size(), &timeout, nullptr);  // an interrupted sleep is an early return
+  ppoll(fds.data(), fds.size(), &timeout, nullptr);  // a signal may end the sleep early, which is harmless
 }
 
 void KernelWaiter::Yield() { sched_yield(); }

@@ -1,5 +1,5 @@
-// How a thread waits if it advances a communicator and there is nothing to do. Injected, so that virtual time can
-// replace the kernel.
+// How a thread waits if it advances a communicator and there is nothing to do. It is an interface, so that tests can
+// replace the kernel by virtual time.
 #pragma once
 
 #include "base/clock.h"
@@ -20,10 +20,10 @@ class Waiter {
   // A Yield that takes at least this long shows that another thread ran meanwhile.
   virtual Duration LongYield() const { return std::chrono::microseconds(1); }
   // Whether an overlong wait shows that this process did not run, because it was stopped (SIGSTOP, Ctrl-Z) or got no
-  // core. Not so on virtual time.
+  // CPU core. It is false on virtual time.
   virtual bool SeesPauses() const { return false; }
-  // The number of the core on which the caller runs, the same for all processes of the machine; negative: not known.
-  // Must be cheap: it is called before every poll.
+  // The number of the CPU core on which the caller runs, the same for all processes of the machine; negative: not
+  // known. Must be cheap, because it is called before every poll.
   virtual int Core() { return -1; }
 };
 

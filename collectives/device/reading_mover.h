@@ -1,5 +1,5 @@
-// A mover for operations whose input is in GPU memory. A DeviceReader performs moves that copy from that memory to the
-// host, on the device. All other moves go to the mover that this one wraps.
+// A mover for operations whose input is in GPU memory. Moves that copy from that memory to the host are performed by
+// the device, through a DeviceReader. All other moves go to the mover that this one wraps.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,9 @@ class DeviceReadingMover final : public Mover {
  public:
   explicit DeviceReadingMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
 
-  // Applies to the next Start: moves from `memory`, which is on the device, go to `reader`. Empty: there is no such
-  // memory. The reader must live until the Start after that, and must wait for its own copies.
+  // Sets the reader and the memory for the next Start: moves from `memory`, which is on the device, go to `reader`.
+  // If `memory` is empty, no moves go to `reader`. The reader must live until the Start after the next one. Drain does
+  // not wait for copies by the reader.
   void Use(DeviceReader* reader, Bytes memory) {
     reader_ = reader;
     memory_ = memory;

@@ -20,15 +20,15 @@ bool DeviceRegistrations::Knows(Bytes memory, bool idle) {
     why_ = exported.error().message();
     return false;
   }
-  // A registration of memory that was freed here may still exist and cannot be released now. Adapters could not tell
-  // the two allocations apart.
+  // Memory that was freed may still be registered at this address, and that registration cannot be released now. Then
+  // the new memory is not registered, because adapters could not distinguish the two allocations.
   const Bytes allocation = exported->memory.bytes;
   const bool is_taken = std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) {
     return kept.memory.data() < allocation.data() + allocation.size() &&
            allocation.data() < kept.memory.data() + kept.memory.size();
   });
   if (is_taken) {
-    why_ = "adapters still know what lay there before";
+    why_ = "adapters still have earlier memory at this address registered";
     return false;
   }
   Kept made{.memory = allocation, .identity = exported->identity, .last_use = ++uses_};
@@ -45,7 +45,7 @@ bool DeviceRegistrations::Knows(Bytes memory, bool idle) {
 void DeviceRegistrations::LetGo() {
   std::erase_if(kept_, [&](const Kept& kept) { return queue_.IdentityOf(kept.memory.data()) != kept.identity; });
   std::sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.last_use > b.last_use; });
-  if (kept_.size() >= kMostKept) kept_.resize(kMostKept - 1);
+  if (kept_.size() >= kMaxKept) kept_.resize(kMaxKept - 1);
 }
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// GPU memory that is registered with a transport's adapters, so that its lanes can send it without a copy. Whole
-// allocations are registered, once, since a registration takes longer than most operations. The device gives each
-// allocation a unique identity. So a later allocation at the same address is not mistaken for the registered one.
+// GPU memory that is registered with a transport's adapters, so that its lanes can send it without a copy. A whole
+// allocation is registered, and only once, because a registration takes longer than most operations. The device gives
+// each allocation a unique identity. So a later allocation at the same address is not mistaken for the registered one.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace rondo {
 // Thread rule: the issuer.
 class DeviceRegistrations {
  public:
-  static constexpr std::size_t kMostKept = 64;
+  static constexpr std::size_t kMaxKept = 64;
 
-  // Both must outlive this object.
+  // `transport` and `queue` must outlive this object.
   DeviceRegistrations(Transport& transport, DeviceQueue& queue) : transport_(transport), queue_(queue) {}
 
-  // Whether lanes that can send GPU memory may be given these bytes. Registers their allocation if necessary; one that
-  // was refused is not tried again. `idle`: no operation is pending, so registrations of freed memory, and surplus
-  // ones, may be released.
+  // Whether lanes that can send GPU memory may be given these bytes. Registers their allocation if necessary, but not
+  // if its registration was refused before. `idle`: no operation is pending, so registrations of freed memory, and
+  // surplus ones, may be released.
   bool Knows(Bytes memory, bool idle);
-  // The reason of the last refusal.
+  // The reason why memory was last refused.
   const std::string& why() const { return why_; }
 
  private:
@@ -34,7 +34,7 @@ class DeviceRegistrations {
     Bytes memory;
     std::uint64_t identity = 0;
     std::uint64_t last_use = 0;
-    std::unique_ptr<DeviceRegistration> registration;  // null: refused
+    std::unique_ptr<DeviceRegistration> registration;  // null: the transport refused to register the memory
   };
   void LetGo();
 

@@ -9,9 +9,9 @@
 namespace rondo {
 namespace {
 
-// Windows are multiples of this many elements, so that they begin on cache lines for every type.
+// Windows have a multiple of this many elements, so that they begin on cache lines for every type.
 constexpr std::uint64_t kWindowUnit = kLineBytes;
-constexpr std::uint64_t kMostElementBytes = 8;
+constexpr std::uint64_t kMaxElementBytes = 8;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<std::unique_ptr<StagingMemory>> StagingMemory::Make(Transport& transport,
 
 StagingWindows::StagingWindows(std::uint64_t window_bytes, int world_size)
     : world_size_(static_cast<std::uint64_t>(world_size)),
-      slot_bytes_(std::max(RoundUp(window_bytes, kLineBytes), world_size_ * kWindowUnit * kMostElementBytes)) {}
+      slot_bytes_(std::max(RoundUp(window_bytes, kLineBytes), world_size_ * kWindowUnit * kMaxElementBytes)) {}
 
 std::uint64_t StagingWindows::ElementsOf(const OperationRequest& request) const {
   const OperationDescriptor& d = request.descriptor;
@@ -86,7 +86,7 @@ std::uint64_t Staging::Read(std::byte* host, const std::byte* device, std::size_
   return reads_submitted_ + reads_.size();
 }
 
-// Whether any copy was started or has ended.
+// Starts the reads that were asked for. Returns whether any copy was started or has ended.
 Result<bool> Staging::MoveReads() {
   const std::uint64_t before = read_;
   if (reads_submitted_ > read_) {
@@ -94,7 +94,7 @@ Result<bool> Staging::MoveReads() {
     read_ = copied - in_.before;
   }
   bool moved = read_ > before;
-  for (; !reads_.empty() && reads_submitted_ - read_ < DeviceQueue::kMostCopies; reads_.pop_front()) {
+  for (; !reads_.empty() && reads_submitted_ - read_ < DeviceQueue::kMaxCopies; reads_.pop_front()) {
     ++copies_[static_cast<std::size_t>(CopyDirection::kToHost)];
     ++reads_submitted_;
     RONDO_TRY(queue_->Copy(CopyDirection::kToHost, reads_.front()));
@@ -127,7 +127,7 @@ Status Staging::Submit(CopyDirection direction, Side& side) {
                   .rows = side.rows,
                   .host_pitch = row,
                   .device_pitch = side.pitch};
-  if (row == side.pitch) {  // the rows are contiguous on both sides
+  if (row == side.pitch) {  // the rows are contiguous in the slot and on the device
     copy.row_bytes = row * side.rows;
     copy.rows = 1;
   }
@@ -180,7 +180,8 @@ Result<const OperationRequest*> Staging::Next() {
     window_.in_place = HasResult();
     if (window_.in_place) window_.output = const_cast<void*>(window_.input);
   } else if (!whole_->wide() && whole_->descriptor.collective != Collective::kBarrier) {
-    // If the elements travel in a wider type, the request already says how they are arranged in memory of their own.
+    // Not for elements that are sent in a wider type: they are in separate memory, and the request already says whether
+    // they are in place there.
     window_.in_place = one_side_ && has_output && (in_.rows > 0 || whole_->in_place);
   }
   if (whole_->descriptor.varying) return &window_;

@@ -1,18 +1,18 @@
-// Operations on GPU memory that are staged through the host's memory. A vector is cut into windows, and each window is
+// Operations on GPU memory that are staged through the host's memory. A vector is cut into windows. Each window is
 // copied to pinned memory of the host, processed there, and copied back. Three slots of pinned memory are used in
-// rotation, so that copies in, the ranks' work and copies out overlap.
+// rotation, so that copies to the host, the ranks' work and copies to the device overlap.
 //
 //   window        0      1      2      3
 //   to the host  [====] [====] [====] [====]
 //   the ranks           [====] [====] [====] [====]      each an ordinary operation on the host's memory
 //   to the device              [====] [====] [====] [====]
 //
-// A rank's input may stay in GPU memory if adapters can send it from there. Then only the part that the rank needs for
+// A rank's input may stay in GPU memory if adapters can send it directly. Then only the part that the rank needs for
 // its own output is copied to the host.
 //
-// All ranks cut the vector alike: a window has as many elements of every block as fit into window_bytes, whichever
-// blocks a rank sends or receives. If blocks have different counts, not every rank knows all of them, so the whole
-// vector is one window.
+// All ranks cut the vector in the same way: a window has as many elements of every block as fit into window_bytes,
+// whichever blocks a rank sends or receives. If blocks have different counts, not every rank knows all of them, so the
+// whole vector is one window.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class StagingMemory {
  private:
   StagingMemory() = default;
   std::unique_ptr<Memory> memory_;
-  std::unique_ptr<PinnedMemory> pinned_;  // must end before the memory does
+  std::unique_ptr<PinnedMemory> pinned_;  // must be destroyed before the memory that it pins
 };
 
 // How operations are cut into windows. Equal on all ranks.
@@ -78,11 +78,11 @@ class Staging final : public DeviceReader {
   bool running() const { return whole_ != nullptr; }
   // REQUIRES: running().
   const OperationDescriptor& operation() const { return whole_->descriptor; }
-  // Whether the device's stream has reached the operation: has_arrived() as of the last check, Arrive() checks now.
-  // Nothing is copied before that.
+  // Whether the device's stream has reached the operation. has_arrived() returns the result of the latest check;
+  // Arrive() checks now. Nothing is copied before the stream has reached the operation.
   bool has_arrived() const { return arrived_; }
   Result<bool> Arrive();
-  // Ends the operation, which was done in another way. REQUIRES: running(), nothing has been copied.
+  // Ends the operation, which the devices have done without staging. REQUIRES: running(), nothing has been copied.
   void Finish() { whole_ = nullptr; }
   const OperationRequest& request() const { return *whole_; }
 
@@ -92,17 +92,17 @@ class Staging final : public DeviceReader {
   Result<const OperationRequest*> Next();
   void HasRun();
 
-  // After an error: returns when no copy touches any memory any more.
+  // After an error: returns when no copy uses any memory any more.
   void Drain() noexcept;
 
  private:
   // One direction of the operation's copies.
   struct Side {
     std::byte* device = nullptr;
-    std::uint64_t rows = 0;       // blocks of this rank in that direction; 0: none
-    std::uint64_t pitch = 0;      // bytes from the start of one block to the next
+    std::uint64_t rows = 0;       // number of this rank's blocks to copy in this direction; 0: none
+    std::uint64_t pitch = 0;      // bytes on the device from the start of one block to the start of the next
     std::uint64_t submitted = 0;  // windows submitted so far
-    std::uint64_t before = 0;     // copies that had ended when the operation began
+    std::uint64_t before = 0;     // number of copies in this direction that had ended when the operation began
   };
   std::uint64_t ElementsIn(std::uint64_t window) const;
   std::byte* SlotOf(std::uint64_t window, CopyDirection direction) const;
@@ -120,12 +120,12 @@ class Staging final : public DeviceReader {
   bool given_ = false;
   bool arrived_ = false;
   bool one_side_ = false;         // the output overwrites the input in a slot
-  std::uint64_t elements_ = 0;    // per block and window
+  std::uint64_t elements_ = 0;    // number of elements of each block in a window
   std::uint64_t count_ = 0;       // number of windows
-  std::uint64_t run_ = 0;         // windows that the ranks have processed
-  std::uint64_t slot_bytes_ = 0;  // of the input or output part of a slot
+  std::uint64_t run_ = 0;         // number of windows that the ranks have processed
+  std::uint64_t slot_bytes_ = 0;  // size of the input or output part of a slot
   Side in_, out_;
-  std::array<std::uint64_t, 2> copies_{};  // by direction: copies ever submitted
+  std::array<std::uint64_t, 2> copies_{};  // number of copies submitted so far, by direction
   bool input_stays_ = false;
   std::deque<DeviceCopy> reads_;       // not yet submitted
   std::uint64_t reads_submitted_ = 0;  // for this operation

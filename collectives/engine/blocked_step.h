@@ -1,4 +1,5 @@
-// How far a blocked step has come. Used to decide about its peer and for error messages.
+// How far a blocked step has come. The failure detector uses it to decide whether the peer is at fault, and error
+// messages contain it.
 #pragma once
 
 #include <cstdint>

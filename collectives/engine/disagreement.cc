@@ -31,8 +31,8 @@ Error AnotherLength(Rank self, const OperationDescriptor& ours, Rank peer, const
                     std::uint64_t expected_bytes) {
   return Mismatch(
       self, ours, peer,
-      fmt::format("the ranks disagree about counts: in operation #{} {} rank {} sends {} bytes in "
-                  "transfer {}, rank {} expects {} bytes",
+      fmt::format("the ranks disagree about counts: in operation #{} {}, rank {} sends {} bytes in transfer {}, but "
+                  "rank {} expects {} bytes",
                   ours.sequence, ours.ToString(), peer, header.transfer_bytes, header.transfer, self, expected_bytes));
 }
 

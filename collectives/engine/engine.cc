@@ -15,14 +15,14 @@
 namespace rondo {
 namespace {
 
-// A local step is submitted in pieces, so that steps that follow it can start before it ends.
+// A copy or local reduce is submitted to the mover in pieces, so that steps that depend on it can start before it ends.
 constexpr std::uint64_t kLocalPieceBytes = 256 * 1024;
 
 }  // namespace
 
 Engine::Engine(const EngineOptions& options, Endpoint& endpoint, Mover& mover)
     : options_(options),
-      frame_bytes_(options.checksums ? std::min(options.frame_bytes, kMostCheckedPayload) : options.frame_bytes),
+      frame_bytes_(options.checksums ? std::min(options.frame_bytes, kMaxCheckedPayload) : options.frame_bytes),
       frame_stride_(kFrameHeaderBytes + frame_bytes_ +
                     (options.checksums ? CheckedTailOf(frame_bytes_) : PaddingOf(frame_bytes_))),
       endpoint_(endpoint),
@@ -38,8 +38,8 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     const std::uint32_t lane_index = LaneOfRail(options_.rail);
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, lane_index));
     use = std::make_unique<LaneUse>(*lane, lane_index, options_.checksums);
-    // A rank sends a heartbeat when it first opens a lane to a peer. A peer that has already failed answers with the
-    // reason.
+    // A rank sends a heartbeat when it first opens a lane to a peer, because a peer that has already failed answers
+    // with the reason.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   return use.get();
@@ -87,7 +87,8 @@ BlockGrid Engine::GridOf(const Plan& plan, std::uint64_t begin) const {
 
 void Engine::BeginNextSlice() {
   const BlockGrid grid = GridOf(*plan_, slice_end_);
-  scratch_.LayOutAgain(*plan_, grid);  // no slice is longer than the first, nor are its chunks
+  // the memory suffices, because no slice and no chunk is longer than in the first slice
+  scratch_.LayOutAgain(*plan_, grid);
   BeginSlice(slice_end_, grid);
 }
 
@@ -100,7 +101,7 @@ void Engine::BeginSlice(std::uint64_t begin, const BlockGrid& grid) {
   queue_head_.assign(plan.queues.size(), 0);
   queues_left_ = static_cast<std::uint32_t>(plan.queues.size());
 
-  // By buffer: what must be added to a position to get an address. The bases are integers, because the address of
+  // For each buffer, the number to add to a position to get an address. The bases are integers, because the address of
   // position 0 may be outside the buffer.
   std::array<std::uintptr_t, 3> bases{};
   if (plain_buffers_) {
@@ -158,7 +159,7 @@ std::uint64_t Engine::Released(std::uint32_t index) const {
   if (state.done == 0) return 0;
   const std::uint64_t released = queue_use_[step.queue]->lane().released();
   if (released <= state.stream_begin) return 0;
-  // Full frames have a fixed distance in the stream; only the last frame may be shorter.
+  // In the stream all full frames have the same length; only the final frame of a transfer may be shorter.
   const std::uint64_t passed = released - state.stream_begin;
   const std::uint64_t rest = passed % frame_stride_;
   const std::uint64_t begun = rest > kFrameHeaderBytes ? rest - kFrameHeaderBytes : 0;
@@ -206,8 +207,8 @@ Result<Progress> Engine::Poll() {
     }
     if (queues_left_ > 0) return moved ? Progress::kMoved : Progress::kNothing;
   }
-  // Every step is done. Sent memory belongs to the user (scratch: to the next slice) again when the lanes have released
-  // it.
+  // Every step is done. When the lanes have released the sent memory, it belongs to the user again (scratch: to the
+  // next slice).
   for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
     if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
     if (queue_use_[q]->lane().released() < queue_use_[q]->lane().accepted())
@@ -295,9 +296,9 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
   FrameHeader header;
   if (!DecodeOf(descriptor_, bytes, header)) {
     if (const auto fault = Decode(bytes, header))
-      return Fail(
-          Error(ErrorCode::kProtocol, fmt::format("rank {} sent {} at stream offset {}", peer, *fault, lane.consumed()))
-              .With([&](ErrorDetails& d) { d.culprit = peer; }));
+      return Fail(Error(ErrorCode::kProtocol, fmt::format("rank {} sent an invalid frame at stream offset {}: {}", peer,
+                                                          lane.consumed(), *fault))
+                      .With([&](ErrorDetails& d) { d.culprit = peer; }));
     return Fail(Disagreement(options_.rank, operation_, peer, header.operation));
   }
   if (header.transfer == plan_->steps[index].transfer && header.transfer_bytes != state.bytes)
@@ -307,11 +308,10 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
       header.payload_bytes != payload || header.stream_offset != lane.consumed())
     return Fail(
         Error(ErrorCode::kProtocol,
-              fmt::format(
-                  "rank {} sent transfer {} offset {} of {} bytes at stream offset {}; due is transfer {} offset {} "
-                  "of {} bytes at {} (frame_bytes differs?)",
-                  peer, header.transfer, header.payload_offset, header.payload_bytes, header.stream_offset,
-                  plan_->steps[index].transfer, state.done, payload, lane.consumed()))
+              fmt::format("rank {} sent transfer {} offset {} of {} bytes at stream offset {}; expected transfer {} "
+                          "offset {} of {} bytes at {} (does that rank have another frame_bytes?)",
+                          peer, header.transfer, header.payload_offset, header.payload_bytes, header.stream_offset,
+                          plan_->steps[index].transfer, state.done, payload, lane.consumed()))
             .With([&](ErrorDetails& d) { d.culprit = peer; }));
   use.receiver.Begin(header.payload_bytes);
   use.incoming_end = state.done + payload;
@@ -323,8 +323,8 @@ void Engine::Grant(std::uint32_t index, LaneUse& use) {
   const StepState& state = steps_[index];
   if (state.placement != Placement::kPush || use.windows_refused) return;
   Lane& lane = use.receiver.lane();
-  // Allows the peer to push all frames of the transfer, even frames whose header has not arrived: their offsets in the
-  // stream are known. Limit() excludes memory that other steps still have to read or send.
+  // Allows the peer to push all frames of the transfer, even frames whose header has not arrived, because their offsets
+  // in the stream are known. Limit() excludes memory that other steps still have to read or send.
   const bool receiving = use.receiver.receiving();
   if (state.done == 0 && !receiving) use.incoming_begin = lane.consumed();
   const std::uint64_t frame = frame_bytes_;
@@ -345,7 +345,7 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
   StepState& state = steps_[index];
   Lane& lane = use.receiver.lane();
   bool moved = false;
-  const auto settle = [&] {  // consumes from the lane what the mover has finished
+  const auto settle = [&] {  // consumes the bytes that the mover has finished
     const std::uint64_t done = mover_.Done(index);
     moved |= done != state.done;
     state.done = done;
@@ -393,8 +393,9 @@ bool Engine::ReducePayload(std::uint32_t index, LaneUse& use, std::uint64_t end)
     submit(arrived.first.data(), n);
     arrived.first = arrived.first.subspan(n);
   }
-  // An element that spans the two views is copied to split_element first. At most one element spans them, because the
-  // views break at one position. It waits until the lane has consumed everything before it.
+  // An element that spans the two views that Peek returned is copied to split_element first. At most one element spans
+  // them, because the views have only one boundary. The copy waits until the lane has consumed everything before the
+  // element.
   if (!arrived.first.empty() && arrived.first.size() < element_bytes_ && end > state.submitted &&
       arrived.first.size() + arrived.second.size() >= element_bytes_) {
     const std::size_t head = arrived.first.size();

@@ -2,18 +2,18 @@
 // direction, moves as many bytes as the dependencies allow, and counts them. An operation that runs in slices
 // (slices.h) is one operation to all other code.
 //
-// The engine is sans-I/O: it never blocks, owns no thread, reads no clock, and uses lanes only by their interface.
+// The engine is sans-I/O: it never blocks, owns no thread, reads no clock, and uses lanes only through their interface.
 // In steady state it allocates nothing: its tables grow to the size of the largest plan and never shrink.
 //
 // Progress is a byte count. A step that depends on another step may process its byte at position p when the other step
-// has passed p. If the dependent step reads or overwrites written data, the other step's `done` counts. If it
-// overwrites data that was sent, the other step's `released` counts. Positions are those of the virtual vector
-// (grid.h), which are the same in input, output and scratch, so one comparison serves all kinds of dependencies. The
-// address of a step's bytes in each buffer is computed once per slice.
+// has passed p. If the dependent step reads or overwrites data that the other step writes, the other step's `done`
+// counts. If it overwrites data that the other step sends, the other step's `released` counts. Positions are those of
+// the virtual vector (grid.h), which are the same in input, output and scratch, so every kind of dependency needs only
+// one comparison. The address of a step's bytes in each buffer is computed once per slice.
 //
 // Frames are sent and received by collectives/framing, plain or with checksums. With checksums, `done` counts verified
-// frames only. So no rank forwards, reduces or reports damaged bytes, and a rank that needs bytes from a rank that has
-// found damage does not complete either (engine_checked.cc).
+// frames only. So no rank forwards or reduces damaged bytes, or reports them as received, and a rank that needs bytes
+// from a rank that has found damage does not complete either (engine_checked.cc).
 //
 // Thread rule: one thread at a time (the owner of the endpoint).
 #pragma once
@@ -46,12 +46,13 @@ struct EngineOptions {
   std::uint32_t frame_bytes = 1 << 20;  // maximum payload of a frame; a multiple of kLineBytes
   std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // Start fails with kResource if a plan needs more
   Capabilities capabilities;                                 // what the transport can do
-  // Transfers of at least this size are placed by push if the transport can push; smaller ones use slots. Both ends
-  // decide alike, because options are equal on all ranks.
+  // Transfers of at least this size use push if the transport can push: the peer writes them straight into the
+  // receiver's memory. Smaller transfers use the lane's slots. Both ends decide alike, because options are equal on all
+  // ranks.
   std::uint64_t windows_from_bytes = 64 << 10;
-  // Large vectors run in slices if the plan allows it (slices.h); equal on all ranks.
+  // True: large vectors run in slices if the plan allows it (slices.h). Equal on all ranks.
   bool slices = false;
-  // Frames carry checksums and have at most kMostCheckedPayload bytes of payload; equal on all ranks.
+  // True: frames carry checksums and have at most kMaxCheckedPayload bytes of payload. Equal on all ranks.
   bool checksums = false;
 };
 
@@ -60,8 +61,8 @@ enum class Placement : std::uint8_t { kSlot, kPush };
 
 // The memory of one operation. The caller must not free or touch it, nor the memory behind `counts`, from Start until
 // Poll returns kComplete or, after an error, until Drain returns. Blocks are packed; layout.h says which blocks a
-// buffer holds. A pointer is null if the rank has no such buffer (no input: in place, or not the root of a scatter; no
-// output: not the root of a gather) or if the buffer is empty.
+// buffer holds. A pointer is null if its buffer is empty or does not exist on this rank: for example the input of an
+// in-place operation, or the output of a gather on a rank that is not the root.
 struct OperationBuffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -74,7 +75,7 @@ enum class Progress : std::uint8_t {
   kComplete,  // all steps are done and all sent memory is released
 };
 
-// The elements begin <= e < end of every block: those that one engine works on. Other engines work on the rest.
+// The part of every block on which one engine works: the elements begin <= e < end. Other engines work on the rest.
 struct Share {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -92,15 +93,16 @@ class Engine {
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
     return Start(plan, operation, buffers, scale, {0, operation.elements()});
   }
-  // The same for a part of every block. `buffers` are still those of the whole operation. REQUIRES: `share` is within
-  // the count; and if it is less than the whole, plan.apart holds and the operation is not `varying`.
+  // Begins an operation for only a part of every block, `share`. `buffers` still describe the whole operation.
+  // REQUIRES: `share` is within the count. If `share` is not the whole block, plan.apart must be set and the operation
+  // must not be `varying`.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
                const Share& share);
   bool running() const { return plan_ != nullptr; }
 
-  // Moves what can move. kMismatch: a peer is in another operation, or its transfer has another length than expected
-  // here. kProtocol: a peer sent an invalid frame. kCorrupt: a checksum did not match. After an error the lanes cannot
-  // be used any more: the caller must Drain and must not Start again.
+  // Moves the bytes that can move now. kMismatch: a peer is in another operation, or its transfer has another length
+  // than expected here. kProtocol: a peer sent an invalid frame. kCorrupt: a checksum did not match. After an error the
+  // lanes cannot be used any more: the caller must Drain and must not Start again.
   Result<Progress> Poll();
 
   // Ends the running operation after an error. Returns when nothing touches its memory any more. REQUIRES: the lanes
@@ -115,12 +117,12 @@ class Engine {
     const Error* error = nullptr;  // the lane's error; null if the lane ended without one
   };
   std::optional<FailedLane> FindFailedLane() const;
-  // Whether the mover works on something. Its end wakes no thread, so the caller must poll for it.
+  // Whether the mover is working. When its work is done it wakes no thread, so the caller must poll.
   bool MoverBusy() const;
   // Whether the running operation still has to receive from `peer`.
   bool WaitsFor(Rank peer) const;
   // Looks for frames on lanes from which the running operation expects nothing. Such a frame shows that the peer is in
-  // another operation under the same sequence number. For the slow path.
+  // another operation under the same sequence number. Called only when the operation is blocked.
   std::optional<Error> FindMismatchedPeer();
 
   const OperationDescriptor& operation() const { return operation_; }
@@ -142,18 +144,18 @@ class Engine {
   // The engine's state of a lane: the current frame of each direction. A rank may have many lanes and use each one only
   // briefly, so the fields of one direction share as few cache lines as possible.
   struct alignas(kLineBytes) LaneUse {
-    static_assert(kMostTogether <= FrameSender::kHeaders);
+    static_assert(kMaxTogether <= FrameSender::kHeaders);
     LaneUse(Lane& lane, std::uint32_t lane_index, bool checksums)
         : sender(lane, checksums), receiver(lane, lane_index, checksums) {}
 
     Lane& lane() const { return sender.lane(); }
     bool sending_frame() const { return !outgoing.all_sent(); }
-    // Offsets within the transfer: the end of the payload that has arrived, verified or not, and the begin of the
-    // current frame's payload.
+    // Two offsets within the transfer: the end of the payload that has arrived (verified or not), and the beginning of
+    // the current frame's payload.
     std::uint64_t arrived_end() const { return incoming_end - receiver.payload_left(); }
     std::uint64_t incoming_frame_begin() const { return incoming_end - receiver.payload_bytes(); }
 
-    // Allocates `aside`. Must be called before a recv_reduce step if frames have checksums. kOutOfMemory.
+    // Allocates `aside`. Must be called before a recv_reduce step if frames have checksums. Error: kOutOfMemory.
     Status PrepareAside(std::uint32_t frame_bytes);
 
     // State of the sending direction.
@@ -163,10 +165,11 @@ class Engine {
     // State of the receiving direction.
     alignas(kLineBytes) FrameReceiver receiver;
     std::uint64_t incoming_begin = 0;  // if the transfer uses push: stream offset of its first header
-    std::uint64_t incoming_end = 0;    // payload offset within the transfer at which the frame ends
+    std::uint64_t incoming_end = 0;    // offset within the transfer at which the current frame's payload ends
     std::uint64_t granted = 0;         // offset within the transfer up to which the peer may push
-    std::uint32_t stepped_over = 0;    // bytes at the front of the lane that the mover has and the lane still holds
-    bool windows_refused = false;      // the lane accepts no further push targets until this frame has ended
+    // bytes at the front of the lane that were submitted to the mover and are not yet consumed
+    std::uint32_t stepped_over = 0;
+    bool windows_refused = false;  // the lane accepts no further push targets until this frame has ended
     // State of a recv_reduce step.
     alignas(16) std::array<std::byte, 16> split_element{};  // a copy of an element that spans Peek's two views
     std::unique_ptr<std::byte[]> aside;                     // with checksums: a frame's payload until it is verified
@@ -176,11 +179,12 @@ class Engine {
   // How many bytes of step `index` the dependencies allow to be processed.
   std::uint64_t Limit(std::uint32_t index) const;
   std::uint64_t Released(std::uint32_t index) const;
-  // Orders transfers without bytes, which Limit() cannot order.
+  // Whether all dependencies of step `index` are complete. It orders transfers without bytes, which Limit() cannot
+  // order.
   bool DependenciesComplete(std::uint32_t index) const;
   // The grid of chunks of the slice that begins at element `begin` of the vector.
   BlockGrid GridOf(const Plan& plan, std::uint64_t begin) const;
-  // Computes the state of every step for that slice.
+  // Computes the state of every step for the slice that begins at element `begin`.
   void BeginSlice(std::uint64_t begin, const BlockGrid& grid);
   void BeginNextSlice();
   bool IsLastSlice() const { return slice_end_ == share_.end; }
@@ -197,20 +201,20 @@ class Engine {
 
   Result<Progress> Advance(std::uint32_t queue);
   bool Send(std::uint32_t queue, LaneUse& use);
-  // The next sends of a queue that can go together: small ones of one run (PlanStep::run).
+  // The next sends of a queue that can be sent together: small ones of one run (PlanStep::run).
   std::span<const std::uint32_t> Together(std::uint32_t queue) const;
-  // Whether a send's dependencies let it go on. A small send goes only as a whole.
+  // Whether the dependencies of a send let it send more bytes. A small send is sent only as a whole.
   bool MayGoOn(std::uint32_t index) const;
-  // Whether a queue of sends that is between frames waits for other steps of this rank, not for its peer.
+  // For a queue of sends that is between two frames: whether it waits for this rank's own steps, not for its peer.
   bool IsHeldBack(std::uint32_t queue) const;
-  // Sends `steps` in one call of the lane, and so in one system call. Sends nothing until all of them may go.
+  // Sends `steps` in one call of the lane, and so in one system call. Sends nothing until all of them can be sent.
   bool SendTogether(std::span<const std::uint32_t> steps, LaneUse& use);
-  // Makes the frame for the header that is `ahead` places after the next free one. The frame has begun, and the header
-  // is in use, when the lane has accepted a byte of the frame.
+  // Makes a frame without sending it. Its header is the one `ahead` positions after the next free header. When the lane
+  // has accepted the first byte of the frame, the frame has begun and its header is in use.
   OutgoingFrame MakeFrame(std::uint32_t index, std::uint64_t payload, std::uint64_t offset, std::size_t ahead,
                           LaneUse& use) const;
   void BeginFrame(std::uint32_t index, const OutgoingFrame& frame, std::uint64_t offset, LaneUse& use);
-  // Notes that the lane has accepted `bytes` bytes of the current frame.
+  // Records that the lane has accepted `bytes` bytes of the current frame.
   void TookOfFrame(std::uint32_t index, std::uint64_t bytes, LaneUse& use);
   Result<bool> Receive(std::uint32_t index, LaneUse& use);
   Result<bool> ReadHeader(std::uint32_t index, LaneUse& use);
@@ -236,16 +240,16 @@ class Engine {
   OperationDescriptor operation_;
   OperationBuffers buffers_;
   Share share_;
-  bool plain_buffers_ = true;                           // Plan::has_plain_buffers, and no block is cut by `share_`
-  std::uint64_t slice_elements_ = 0;                    // length of a slice; the last one may be shorter
-  std::uint64_t slice_end_ = 0;                         // end of the running slice
+  bool plain_buffers_ = true;         // true: the plan has_plain_buffers, and no block is cut by `share_`
+  std::uint64_t slice_elements_ = 0;  // length of a slice; the final slice may be shorter
+  std::uint64_t slice_end_ = 0;       // end of the running slice
   std::array<std::byte, kDescriptorBytes> descriptor_;  // operation_, encoded for frames
   MoveContext move_;
   std::size_t element_bytes_ = 1;
   std::vector<StepState> steps_;
-  std::vector<LaneUse*> queue_use_;        // by queue; null for local copies
-  std::vector<std::uint32_t> queue_head_;  // by queue: index into its steps
-  std::uint32_t queues_left_ = 0;          // queues with steps left
+  std::vector<LaneUse*> queue_use_;        // by queue: the lane's state; null for local steps
+  std::vector<std::uint32_t> queue_head_;  // by queue: index of the current step in the queue's list of steps
+  std::uint32_t queues_left_ = 0;          // number of queues that still have steps
 };
 
 }  // namespace rondo

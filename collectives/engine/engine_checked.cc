@@ -6,8 +6,8 @@
 //
 // A recv_reduce step keeps the payload aside until the frame's checksum has matched, for two reasons: a reduction
 // cannot be undone, and the sender may still be able to write the bytes in a lane's slots. So the payload of a frame is
-// limited (kMostCheckedPayload). That limits the memory for payload kept aside, and by how many bytes a dependent step
-// lags.
+// limited (kMaxCheckedPayload). This limits the memory for payload that is kept aside, and the number of bytes by which
+// a dependent step lags behind.
 #include <fmt/core.h>
 
 #include <algorithm>

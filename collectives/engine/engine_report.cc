@@ -98,7 +98,8 @@ std::optional<Error> Engine::FindMismatchedPeer() {
     if (!found) return found.error();
     if (!*found) continue;
     if (Decode(bytes, header) || header.operation.sequence > operation_.sequence) continue;
-    if (operation_.on_devices && header.operation == operation_) continue;  // the peer is a window ahead
+    // no mismatch: the peer is in the next window of the same operation
+    if (operation_.on_devices && header.operation == operation_) continue;
     return Disagreement(options_.rank, operation_, peer, header.operation);
   }
   return std::nullopt;

@@ -8,8 +8,8 @@
 namespace rondo {
 namespace {
 
-// A transfer of at most this size is sent in one piece, when all of it may be sent. If it followed the steps before it
-// piece by piece, each piece would cost a call on both ranks.
+// A transfer of at most this size is sent in one piece, when all of it may be sent. If it were sent piece by piece as
+// the earlier steps progress, each piece would cost a call on both ranks.
 constexpr std::uint64_t kWholeBytes = 16 * 1024;
 
 }  // namespace
@@ -49,7 +49,7 @@ std::span<const std::uint32_t> Engine::Together(std::uint32_t queue) const {
   const std::uint32_t run = plan_->steps[next.front()].run;
   const std::uint64_t small = std::min<std::uint64_t>(kWholeBytes, frame_bytes_);
   std::size_t count = 0;
-  while (count < std::min<std::size_t>(next.size(), kMostTogether) && plan_->steps[next[count]].run == run &&
+  while (count < std::min<std::size_t>(next.size(), kMaxTogether) && plan_->steps[next[count]].run == run &&
          steps_[next[count]].bytes <= small)
     ++count;
   return next.first(count);
@@ -72,8 +72,8 @@ bool Engine::SendTogether(std::span<const std::uint32_t> steps, LaneUse& use) {
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (!use.sender.HasFreeHeader(i) || !MayGoOn(steps[i])) return false;
 
-  std::array<OutgoingFrame, kMostTogether> frames;
-  FramePieces<kMostTogether> pieces;
+  std::array<OutgoingFrame, kMaxTogether> frames;
+  FramePieces<kMaxTogether> pieces;
   std::uint64_t offset = use.lane().accepted();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     frames[i] = MakeFrame(steps[i], steps_[steps[i]].bytes, offset + pieces.asked(), i, use);
@@ -94,7 +94,7 @@ bool Engine::SendTogether(std::span<const std::uint32_t> steps, LaneUse& use) {
 bool Engine::Send(std::uint32_t queue, LaneUse& use) {
   const std::uint32_t index = plan_->queues[queue].steps[queue_head_[queue]];
   StepState& state = steps_[index];
-  if (state.complete) return false;  // was sent together with the step before
+  if (state.complete) return false;  // the step was sent together with the step before it
   if (!use.sending_frame()) {
     const std::span<const std::uint32_t> together = Together(queue);
     if (together.size() > 1) return SendTogether(together, use);
@@ -113,7 +113,7 @@ bool Engine::Send(std::uint32_t queue, LaneUse& use) {
       BeginFrame(index, MakeFrame(index, payload, offset, 0, use), offset, use);
     }
 
-    // One call writes header, payload (as far as it may go) and tail of this frame.
+    // One call writes this frame's header, payload (as much of it as may be sent) and tail.
     FramePieces<1> pieces;
     use.sender.Gather(use.outgoing, limit - use.frame_begin, pieces);
     if (pieces.empty()) return moved;

@@ -1,6 +1,6 @@
-// The headers of collectives' frames, version 1. docs/WIRE.md has the grammar; framing/frame_prefix.h has the fields
-// that they share with headers of messages. Every frame carries the descriptor of its operation, so that an error about
-// ranks that disagree can name both operations.
+// The headers of collectives' frames, version 1. docs/WIRE.md defines their bytes. framing/frame_prefix.h defines the
+// fields that headers of messages have, too. Every frame carries the descriptor of its operation, so that an error
+// about ranks that disagree can name both operations.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace rondo {
 // The properties of one operation on which the ranks must agree.
 struct OperationDescriptor {
   Sequence sequence = 0;
-  // Elements of one block (layout.h). If the operation is `varying`: elements of all blocks together if every rank
-  // knows all counts (all_gather, reduce_scatter), otherwise 0.
+  // Elements of one block (layout.h). If the operation is `varying`: the elements of all blocks together for all_gather
+  // and reduce_scatter, where every rank knows all counts; 0 for the other collectives.
   std::uint64_t count = 0;
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kUint8;
@@ -35,14 +35,15 @@ struct OperationDescriptor {
   // memory would cut the vector in another way.
   bool on_devices = false;
   bool in_graph = false;  // the devices' work is captured now and runs when the graphs are launched
-  // The type of the users' elements, if `type`, which is sent, is wider (WideTypeOf); otherwise kSameType.
+  // The type of the user's elements if they are sent in a wider type (WideTypeOf), otherwise kSameType. `type` is the
+  // type that is sent.
   static constexpr DataType kSameType{};
   DataType user_type = kSameType;
   // Elements of every block in the current window; 0: the whole block. The value follows from the other fields and from
   // device_window_bytes, which the ranks have compared (CommunicatorOptions), so it is not sent.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }
-  // Bytes of the vector, or of all its blocks together; of the current window if there is one. REQUIRES: not varying.
+  // Bytes of a rank's largest buffer, or of its current window if there is one. REQUIRES: !varying.
   std::uint64_t BytesOfAll(int world_size) const;
   // Compares everything except `window`.
   bool operator==(const OperationDescriptor& other) const;
@@ -61,16 +62,16 @@ struct FrameHeader {
   std::uint32_t payload_bytes = 0;   // payload of this frame
   std::uint64_t payload_offset = 0;  // offset of the payload within the transfer
   std::uint64_t transfer_bytes = 0;  // length of the transfer; an error about different lengths names both
-  std::uint64_t stream_offset = 0;   // offset of this header in its lane direction
+  std::uint64_t stream_offset = 0;   // offset of this header in the lane's stream
   bool operator==(const FrameHeader&) const = default;
 };
 
 void Encode(const FrameHeader& header, FrameHeaderBytes out);
-// The same with an operation descriptor that is already encoded; header.operation is ignored.
+// Encodes a header whose operation descriptor is already encoded. header.operation is ignored.
 void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out);
-// Returns nothing if the bytes are a header of this version, otherwise why they are not. Decode does not check that
-// values are in range (an unknown collective, for example): the caller compares them with its own operation. No memory
-// is ever allocated according to them.
+// Returns nothing if the bytes are a header of this version, otherwise the reason why they are not. Decode does not
+// check that values are in range (an unknown collective, for example): the caller compares them with its own operation.
+// No memory is ever allocated according to them.
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out);
 
 // Whether the bytes are a valid header of the operation whose encoded descriptor is given. If they are, `out` gets
@@ -78,8 +79,8 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
 bool DecodeOf(std::span<const std::byte, kDescriptorBytes> descriptor, std::span<const std::byte, kFrameHeaderBytes> in,
               FrameHeader& out);
 
-// The bytes of the stream that a transfer of `bytes` takes in frames of at most `frame_bytes` payload (a multiple of
-// kLineBytes). An empty transfer takes one header.
+// The number of stream bytes that a transfer of `bytes` takes, in frames whose payload is at most `frame_bytes` (a
+// multiple of kLineBytes). An empty transfer takes one header.
 constexpr std::uint64_t StreamBytes(std::uint64_t bytes, std::uint64_t frame_bytes) {
   const std::uint64_t frames = bytes == 0 ? 1 : DivCeil(bytes, frame_bytes);
   return frames * kFrameHeaderBytes + RoundUp(bytes, kLineBytes);

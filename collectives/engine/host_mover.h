@@ -1,5 +1,5 @@
-// The mover for host memory. It computes at once, on the thread that submits. It allocates only when an operation has
-// more streams than any operation before.
+// The mover for host memory. Submit computes the result on the calling thread before it returns. The mover allocates
+// only when an operation has more streams than any operation before.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class HostMover final : public Mover {
   ScaleFactors FactorsOf(const Move& move) const {
     return {move.left_is_input ? scale_ : 1.0, move.right_is_input ? scale_ : 1.0};
   }
-  double scale_ = 1.0;  // factor of the inputs of an average
+  double scale_ = 1.0;  // factor by which the inputs of an average are multiplied
   std::vector<std::uint64_t> done_;
 };
 

@@ -1,4 +1,4 @@
-// The path on lanes: it runs a schedule by one engine for each rail.
+// Runs operations on lanes. For each rail, an engine runs the schedule.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once

@@ -21,8 +21,8 @@ enum class MoveKind : std::uint8_t {
 // In averages, each operand that is an input is scaled when it is read (kernels/reduce.h, AverageScaleOf): kReduce is
 // then the sum of scaled operands, and kReduceDivide divides by the scaled world_size.
 
-// Whole elements only. The caller must not free or touch the memory until the bytes count as done. `destination` may
-// equal `left` or `right`; no other overlap is allowed.
+// A move has whole elements only. The caller must not free or touch the memory until the bytes count as done.
+// `destination` may equal `left` or `right`; no other overlap is allowed.
 struct Move {
   MoveKind kind = MoveKind::kCopy;
   std::byte* destination = nullptr;
@@ -47,14 +47,14 @@ class Mover {
  public:
   virtual ~Mover() = default;
 
-  // Begins an operation with streams 0..streams-1, each at 0 bytes done. REQUIRES: no move of the operation before is
+  // Begins an operation with streams 0..streams-1, each at 0 bytes done. REQUIRES: no move of the previous operation is
   // under way.
   virtual void Start(const MoveContext& context, std::size_t streams) = 0;
   // Moves of one stream take effect in the order of submission; moves of different streams in any order.
   virtual void Submit(std::uint32_t stream, const Move& move) = 0;
-  // The number of the stream's submitted bytes, counted from the first, whose result is in place; never shrinks.
+  // The number of bytes that are done, counted from the first byte submitted to the stream. It never decreases.
   virtual std::uint64_t Done(std::uint32_t stream) = 0;
-  // Returns when no move touches memory any more. Bounded time; for the error path.
+  // Returns when no move touches memory any more. Takes bounded time. For the error path.
   virtual void Drain() = 0;
 };
 

@@ -1,6 +1,6 @@
-// A path runs operations of a communicator, one after the other. There are two: schedules on lanes (lanes_path.h), and
-// memory that the ranks of one host share (collectives/intranode/intranode_path.h). Each operation uses one path; at
-// most one path runs at a time (collectives/communicator/runner.h).
+// A path runs operations of a communicator, one after the other. There are two paths: one runs schedules on lanes
+// (lanes_path.h), the other uses memory that the ranks of one host share (collectives/intranode/intranode_path.h). Each
+// operation uses one path; at most one path runs at a time (collectives/communicator/runner.h).
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -31,32 +31,33 @@ class OperationPath {
  public:
   virtual ~OperationPath() = default;
 
-  // Begins an operation. The caller must not free or touch its memory until Poll returns kComplete or, after an error,
-  // until Drain returns.
-  // REQUIRES: no operation is running. After an error no operation is running.
+  // Begins an operation. The caller must not free or touch the operation's memory until Poll returns kComplete or,
+  // after an error of Poll, until Drain returns.
+  // REQUIRES: no operation is running. If Start returns an error, no operation is running.
   virtual Status Start(const PathStart& start) = 0;
-  // Moves what can move. An error is final: the caller must Drain and must not Start again.
+  // Moves the bytes that can move now. An error is final: the caller must Drain and must not Start again.
   virtual Result<Progress> Poll() = 0;
-  // Ends the running operation after an error. Returns when nothing touches its memory any more. Bounded time.
+  // Ends the running operation after an error. Returns when nothing touches its memory any more. Takes bounded time.
   virtual void Drain() = 0;
 
   // ---- the running operation ----
   virtual const OperationDescriptor& operation() const = 0;
-  // Whether Poll could move something that the endpoint does not report. A thread asks after Endpoint::Arm, before it
-  // sleeps.
+  // Whether Poll could move something that the endpoint does not report. A thread calls this after Endpoint::Arm,
+  // before it sleeps.
   virtual bool HasNews() const = 0;
-  // Whether the mover works on something. Its end wakes no thread, so the caller must poll for it.
+  // Whether the mover is working. When its work is done it wakes no thread, so the caller must poll.
   virtual bool MoverBusy() const = 0;
   virtual AwaitedRanks WhereAreAwaited() const = 0;
 
-  // ---- for the slow path ----
+  // ---- called when the operation is blocked or has failed ----
   // The steps that wait for a peer, oldest first.
   virtual std::vector<BlockedStep> Blocked() const = 0;
   // Whether the running operation still has to receive from `peer`.
   virtual bool WaitsFor(Rank peer) const = 0;
   // The first peer that is still needed and whose lane has failed or ended, if there is one.
   virtual std::optional<Engine::FailedLane> Failure() const = 0;
-  // An error that names a peer in another operation under the same sequence number, if the path can detect one.
+  // An error that names a peer that runs another operation under the same sequence number; nullopt: no such peer was
+  // found.
   virtual std::optional<Error> FindMismatchedPeer() = 0;
 };
 

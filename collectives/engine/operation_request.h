@@ -43,7 +43,7 @@ struct OperationRequest {
   DataType type = DataType::kUint8;     // type of the user's elements; descriptor.type is the type that is sent
   const BlockCounts* counts = nullptr;  // if varying: a copy of the counts, kept by the queue
 
-  // How the algorithm was chosen.
+  // What may limit the choice of the algorithm: a wish for reproducible results; one algorithm that was asked for.
   bool reproducible = false;
   bool algorithm_is_asked = false;
 
@@ -57,13 +57,13 @@ struct OperationRequest {
   bool adapters_know_input = false;  // network adapters can read the input on the device, so lanes need no copy of it
 
   bool compares = false;  // the ranks compare their results: an all_gather of checksums follows
-  // Set when the operation is issued. An operation that compares stores its checksum there; the all_gather stores the
-  // checksums of all ranks there.
+  // Set when the operation is issued. An operation that compares stores its checksum in this object; the all_gather
+  // that follows stores the checksums of all ranks in it.
   ResultComparison* comparison = nullptr;
 
   // Whether elements are reduced in a wider type than the user's.
   bool wide() const { return type != descriptor.type; }
-  // Whether devices compute the same result directly from the user's elements. They widen the elements of averages
+  // Whether devices compute the same result directly from the user's elements: devices widen the elements of averages
   // themselves.
   bool devices_serve_type() const {
     return !wide() || (descriptor.op == ReduceOp::kAvg && descriptor.type == AverageTypeOf(type));

@@ -112,7 +112,7 @@ Result<const Plan*> PlanCache::Get(const ScheduleKey& key, bool averages) {
   }
   const AlgorithmEntry* algorithm = FindAlgorithm(key.collective, key.algorithm);
   if (algorithm == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(key.algorithm),
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not support {}", Name(key.algorithm),
                 Name(key.collective));
   auto plan =
       std::make_unique<Plan>(MakePlan(key, ChunksOf(*algorithm, WorldOf(key)), Project(*algorithm, key, rank_)));

@@ -1,5 +1,5 @@
-// A plan: one rank's schedule in the form that the engine runs. A plan serves every count; it is made once for each
-// ScheduleKey and kept.
+// A plan: one rank's schedule in the form that the engine runs. A plan works for every count, so it is made once for
+// each ScheduleKey and kept.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ struct PlanStep {
   bool incoming_left;
   bool scale;
   bool finish;
-  bool left_is_input = false;   // set for recv_reduce and reduce in plans of averages (schedule/inputs.h)
-  bool right_is_input = false;  // the same for the right operand
+  // the left operand is an input (schedule/inputs.h); set only for recv_reduce and reduce in plans of averages
+  bool left_is_input = false;
+  bool right_is_input = false;  // the right operand is an input
   std::uint32_t transfer = 0;
   ChunkRange chunks;
   std::uint32_t block;          // block of the first chunk
@@ -49,8 +50,8 @@ struct Plan {
   // Each buffer holds one contiguous piece of the virtual vector, so address minus position is constant per buffer.
   bool has_plain_buffers = true;
   bool in_slices = false;     // a large vector may run in slices (slices.h)
-  bool knows_inputs = false;  // left_is_input and right_is_input of the steps are set
-  bool apart = false;         // no transfer spans blocks, so each block may be cut into shares (railed_engine.h)
+  bool knows_inputs = false;  // left_is_input and right_is_input of the steps are filled in
+  bool apart = false;  // no transfer has chunks of two blocks, so each block may be cut into shares (railed_engine.h)
   std::vector<PlanStep> steps;
   std::vector<Dependency> dependencies;
   std::vector<PlanQueue> queues;
@@ -71,8 +72,8 @@ class PlanCache {
   PlanCache(Rank rank, std::size_t limit) : rank_(rank), limit_(limit) {}
 
   // The returned plan lives until the next call. kInvalidArgument: the algorithm does not implement the collective.
-  // With `averages` the plan also marks which operands are inputs, which averages need; marking doubles the time to
-  // make a plan.
+  // With `averages` the plan also marks the operands that are inputs, because averages need this. Marking doubles the
+  // time to make a plan.
   Result<const Plan*> Get(const ScheduleKey& key, bool averages = true);
 
  private:

@@ -20,7 +20,7 @@ std::uint32_t RailsOf(const RailOptions& options, const Plan& plan, const Operat
 RailedEngine::RailedEngine(EngineOptions options, const RailOptions& rails, Endpoint& endpoint,
                            std::span<Mover* const> movers)
     : rails_(rails) {
-  RONDO_CHECK(rails.rails >= 1 && rails.rails <= kMostRails && movers.size() == rails.rails, "{} rails, {} movers",
+  RONDO_CHECK(rails.rails >= 1 && rails.rails <= kMaxRails && movers.size() == rails.rails, "{} rails, {} movers",
               rails.rails, movers.size());
   for (options.rail = 0; options.rail < rails.rails; ++options.rail)
     engines_.push_back(std::make_unique<Engine>(options, endpoint, *movers[options.rail]));

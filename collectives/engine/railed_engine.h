@@ -54,7 +54,8 @@ class RailedEngine {
 
   const RailOptions rails_;
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::size_t used_ = 1;  // rails that the running operation uses, or the last one used
+  // number of rails that the running operation uses, or if none runs, that the previous operation used
+  std::size_t used_ = 1;
 };
 
 }  // namespace rondo

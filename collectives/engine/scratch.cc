@@ -28,12 +28,13 @@ Status Scratch::Prepare(const Plan& plan, const BlockGrid& grid, std::uint64_t m
   const std::uint64_t bytes = LayOut(plan, grid);
   if (bytes <= bytes_) return {};
   if (bytes > max_bytes)
-    return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch, the limit (max_scratch_bytes) is {}",
+    return Fail(ErrorCode::kResource, "{} needs {} bytes of scratch memory; the limit (max_scratch_bytes) is {}",
                 operation.ToString(), bytes, max_bytes);
   bytes_ = 0;
   memory_.reset(new (std::nothrow) std::byte[bytes]);
   if (memory_ == nullptr)
-    return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch of {}", bytes, operation.ToString());
+    return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes of scratch memory that {} needs", bytes,
+                operation.ToString());
   bytes_ = bytes;
   return {};
 }

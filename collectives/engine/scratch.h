@@ -19,14 +19,14 @@ namespace rondo {
 class Scratch {
  public:
   // Assigns an offset to every range of the plan, and grows the memory if necessary. kResource: more than `max_bytes`
-  // are needed. kOutOfMemory.
+  // are needed. kOutOfMemory: the memory cannot be allocated.
   Status Prepare(const Plan& plan, const BlockGrid& grid, std::uint64_t max_bytes,
                  const OperationDescriptor& operation);
-  // Assigns new offsets for another grid. REQUIRES: the grid needs no more memory than Prepare made.
+  // Assigns new offsets for another grid. REQUIRES: the grid needs no more memory than Prepare allocated.
   void LayOutAgain(const Plan& plan, const BlockGrid& grid);
 
-  // The address of a position of the virtual vector, in a range of the plan. An integer, because the address of
-  // position 0 may be outside the memory.
+  // Returns the address that a position of the virtual vector has in a range of the plan. It is an integer, because the
+  // address of position 0 may be outside the memory.
   std::uintptr_t AddressOf(std::size_t range, std::uint64_t position) const {
     return reinterpret_cast<std::uintptr_t>(memory_.get()) + shift_[range] + position;
   }
@@ -36,7 +36,8 @@ class Scratch {
 
   std::unique_ptr<std::byte[]> memory_;  // not zeroed: every byte is written before it is read
   std::uint64_t bytes_ = 0;
-  // By range of the plan: the number that turns a position into an offset in the memory when added; may wrap around.
+  // For each range of the plan, the number to add to a position to get the offset in the memory. The sum may wrap
+  // around.
   std::vector<std::uint64_t> shift_;
 };
 

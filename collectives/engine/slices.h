@@ -2,7 +2,8 @@
 //
 // Within one host, memory bandwidth limits a large all-reduce. Without slices, data that a rank has received or summed
 // has left its cache long before the schedule sends it on. A slice has one frame per chunk, so its data is still in the
-// cache: 5 to 10% faster, measured at 64 MiB and more. Also, scratch only needs the size of one slice.
+// cache. As measured, this makes all-reduces of 64 MiB and more 5 to 10% faster. Also, scratch needs only the size of
+// one slice.
 //
 // Slices help algorithms in which all ranks send and receive all the time (AlgorithmTraits::in_slices), because no rank
 // waits long at the end of a slice. In a tree or a chain every slice would wait for the full depth. Between hosts the

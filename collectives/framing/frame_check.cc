@@ -24,7 +24,7 @@ Sums OpenHeader(FrameHeaderBytes header) {
 }
 
 void OutgoingTail::Seal(std::uint64_t payload, std::uint32_t sum) {
-  // The zeros are already in place: only the last four bytes are ever written.
+  // The zeros need not be written again, because only the last four bytes ever change.
   const std::size_t zeros = CheckedTailOf(payload) - kChecksumBytes;
   const std::uint32_t whole = Crc32c(Last(zeros + kChecksumBytes).first(zeros), sum);
   StoreLittle<std::uint32_t>(bytes_.data() + bytes_.size() - kChecksumBytes, whole);
@@ -47,7 +47,7 @@ Sums IncomingTail::Verify(std::uint32_t sum) const {
 
 Error DamagedFrame(Rank peer, std::uint32_t lane, std::uint64_t stream_offset, std::string_view what,
                    const Sums& sums) {
-  // A peer that runs without checksums sends 0. Damage hardly ever produces a checksum of 0.
+  // A peer that runs without checksums sends 0. A damaged checksum is hardly ever exactly 0.
   const std::string_view hint = sums.expected == 0 ? " (0: does that rank send checksums at all?)" : "";
   return Error(
              ErrorCode::kCorrupt,

@@ -1,6 +1,6 @@
-// The common part of all frame headers, of collectives and of messages (docs/WIRE.md): their length, which is a cache
-// line, and their first 28 bytes. Zeros follow header and payload up to the next multiple of kLineBytes (with
-// checksums: frame_check.h), so that headers and payloads start on line boundaries of the stream.
+// The common part of all frame headers, of collectives and of messages (docs/WIRE.md): every header is one cache line
+// long, and its first 28 bytes have the same fields. Zeros follow header and payload up to the next multiple of
+// kLineBytes (with checksums: frame_check.h). So headers and payloads start on line boundaries of the stream.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ constexpr std::uint64_t BeginningOf(std::uint8_t type) {
   return kMagic | std::uint64_t{kVersion} << 8 * kVersionAt | std::uint64_t{type} << 8 * kTypeAt;
 }
 
-// `Header` is FrameHeader or MessageHeader.
+// Encodes the prefix. `Header` is FrameHeader or MessageHeader.
 template <typename Header>
 void Encode(std::uint8_t type, const Header& header, std::byte* out) {
   StoreLittle<std::uint64_t>(out, BeginningOf(type));
@@ -39,7 +39,7 @@ void Encode(std::uint8_t type, const Header& header, std::byte* out) {
   StoreLittle<std::uint32_t>(out + kPayloadBytesAt, header.payload_bytes);
 }
 
-// Decodes the fields of the prefix that differ from frame to frame.
+// Decodes the fields of the prefix that differ between frames.
 template <typename Header>
 void Decode(const std::byte* in, Header& header) {
   header.stream_offset = LoadLittle<std::uint64_t>(in + kStreamOffsetAt);
@@ -49,7 +49,8 @@ void Decode(const std::byte* in, Header& header) {
 
 inline std::uint8_t TypeOf(const std::byte* in) { return static_cast<std::uint8_t>(in[kTypeAt]); }
 
-// Returns nothing if a frame of this version starts here, otherwise why none does. The caller must check the type.
+// Returns nullopt if a frame of this version starts at `in`, otherwise the reason why none does. The caller must check
+// the type.
 inline std::optional<std::string_view> FindFault(const std::byte* in) {
   if (LoadLittle<std::uint16_t>(in + kMagicAt) != kMagic) return "no frame starts here (wrong magic)";
   if (in[kVersionAt] != std::byte{kVersion}) return "a frame of another version";

@@ -10,9 +10,9 @@
 //   if (receiver.TakeTail() == FrameReceiver::Tail::kDamaged) return receiver.DamagedPayload("in 4 bytes");
 //   receiver.End();
 //
-// Without checksums the caller may consume the payload from the lane itself, as reductions do that read it in place:
-// this class then only counts the tail. Nothing is virtual, and nothing allocates after the constructor. Thread rule:
-// the lane's.
+// Without checksums, the caller may consume the payload from the lane itself, as reductions that read the payload in
+// place do. This class then only counts the tail. Nothing is virtual, and nothing allocates after the constructor.
+// Thread rule: as for the lane.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class FrameReceiver {
       std::copy_n(arrived.second.data(), kFrameHeaderBytes - arrived.first.size(),
                   header.data() + arrived.first.size());
     }
-    if (check_ != nullptr) [[unlikely]]  // here and below: keeps the fast path without checksums short
+    if (check_ != nullptr) [[unlikely]]  // here and below: a separate branch keeps the path without checksums fast
       RONDO_TRY(OpenChecked(header));
     return true;
   }
@@ -77,14 +77,14 @@ class FrameReceiver {
 
   bool receiving() const { return receiving_; }
   std::uint64_t payload_bytes() const { return payload_bytes_; }
-  // Payload bytes that Take and Discard have taken, verified or not.
+  // The number of payload bytes of the current frame that Take and Discard have taken, verified or not.
   std::uint64_t arrived() const { return arrived_; }
   std::uint64_t payload_left() const { return payload_bytes_ - arrived_; }
   std::uint64_t tail_left() const { return tail_left_; }
   // Whether Take, Discard and TakeTail have taken the whole frame. After Tail::kDamaged the result means nothing.
   bool whole() const { return arrived_ == payload_bytes_ && tail_left_ == 0; }
 
-  // Moves arrived payload into `destination`, which has at most payload_left() bytes. Returns how many bytes.
+  // Moves arrived payload into `destination`, whose size is at most payload_left(). Returns the number of bytes.
   std::size_t Take(MutableBytes destination) {
     const std::size_t taken = lane_->ReadInto(destination);
     arrived_ += static_cast<std::uint32_t>(taken);
@@ -92,7 +92,7 @@ class FrameReceiver {
       Sum(destination.first(taken));
     return taken;
   }
-  // Discards arrived payload. Returns how many bytes.
+  // Discards arrived payload. Returns the number of bytes.
   std::size_t Discard();
   // Takes arrived bytes of the tail. REQUIRES: all payload has been consumed, here or by the caller.
   Tail TakeTail() {

@@ -12,7 +12,7 @@
 //     frame.sent += lane.Write(pieces.all());
 //   }
 //
-// Nothing here is virtual, and nothing allocates after the constructor. Thread rule: the lane's.
+// Nothing here is virtual, and nothing allocates after the constructor. Thread rule: as for the lane.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@
 
 namespace rondo {
 
-// The maximum number of bytes that one lane direction moves before other directions are polled. A rank that only
+// The maximum number of bytes that a lane moves in one direction before other directions are polled. A rank that only
 // received while its own data waited would use only half of a duplex link.
 inline constexpr std::uint64_t kTurnBytes = 1024 * 1024;
 
@@ -77,26 +77,26 @@ class FrameSender {
 
   Lane& lane() const { return *lane_; }
 
-  // Whether the header `ahead` places after the next one is free: the lane has released it. If so, the caller may
-  // encode into Header(ahead).
+  // Whether the header `ahead` places after the next one is free, that is, whether the lane has released it. If so, the
+  // caller may encode into Header(ahead).
   bool HasFreeHeader(std::size_t ahead = 0) const { return lent_until_[SlotOf(ahead)] <= lane_->released(); }
   HeaderArray& Header(std::size_t ahead = 0) { return headers_[SlotOf(ahead)]; }
 
-  // Makes the frame whose header was encoded in Header(ahead). If the frame does not begin, it may be made again, with
-  // the same bytes.
+  // Makes the frame whose header was encoded in Header(ahead). A frame that has not begun may be made again, with the
+  // same bytes.
   OutgoingFrame Make(const std::byte* payload, std::uint64_t payload_bytes, std::size_t ahead = 0) {
     OutgoingFrame frame{.payload = payload,
                         .sent = 0,
                         .payload_bytes = static_cast<std::uint32_t>(payload_bytes),
                         .tail_bytes = static_cast<std::uint32_t>(PaddingOf(payload_bytes)),
                         .slot = SlotOf(ahead)};
-    if (checks_ != nullptr) [[unlikely]]  // here and below: keeps the fast path without checksums short
+    if (checks_ != nullptr) [[unlikely]]  // here and below: a separate branch keeps the path without checksums fast
       Seal(frame);
     return frame;
   }
 
-  // Notes that the frame made with the next header begins at this offset of the stream. The next call of Make uses the
-  // header after that one.
+  // Records that `frame`, which was made with the next header, begins at `stream_offset`. The next call of Make then
+  // uses the header after that one.
   void Begin(const OutgoingFrame& frame, std::uint64_t stream_offset) {
     std::uint64_t lent = kFrameHeaderBytes;
     if (checks_ != nullptr) [[unlikely]]  // the lane also reads the tail from this object
@@ -105,8 +105,8 @@ class FrameSender {
     next_ = (next_ + 1) % kHeaders;
   }
 
-  // Adds the unsent bytes of the frame that may be sent. Of the payload these are at most the first `final_bytes`,
-  // whose values are final, and at most kTurnBytes in one call.
+  // Adds to `pieces` the bytes of the frame that are unsent and may be sent. Of the payload, only the first
+  // `final_bytes` may be sent, because only their values are final. One call adds at most kTurnBytes of payload.
   template <std::size_t kFrames>
   void Gather(const OutgoingFrame& frame, std::uint64_t final_bytes, FramePieces<kFrames>& pieces) {
     std::uint64_t at = frame.sent;
@@ -130,7 +130,7 @@ class FrameSender {
   struct Check {
     OutgoingTail tail;
     std::uint64_t summed = 0;  // payload bytes included in `sum`
-    std::uint32_t sum = 0;     // checksum of the header and of these bytes
+    std::uint32_t sum = 0;     // checksum of the header and of the first `summed` bytes of the payload
   };
 
   std::uint32_t SlotOf(std::size_t ahead) const { return static_cast<std::uint32_t>((next_ + ahead) % kHeaders); }
@@ -145,10 +145,11 @@ class FrameSender {
 
   static constexpr std::array<std::byte, kLineBytes> kZeros{};
 
-  // The lane reads a header until it is released, so headers are used in rotation. The small members come last, so that
-  // they share a cache line with the fields that the class's owner declares behind a FrameSender.
+  // A header must not change until the lane has released it, so headers are used in rotation. The small members come
+  // last, so that they share a cache line with the fields that follow a FrameSender in the class that contains it.
   std::array<HeaderArray, kHeaders> headers_;
-  std::array<std::uint64_t, kHeaders> lent_until_{};  // by header: it is free when the lane has released this offset
+  // for each header: the stream offset up to which the lane must release bytes before the header is free
+  std::array<std::uint64_t, kHeaders> lent_until_{};
   Lane* lane_;
   std::unique_ptr<std::array<Check, kHeaders>> checks_;  // null without checksums
   std::uint32_t next_ = 0;

@@ -10,16 +10,17 @@
 namespace rondo {
 namespace {
 
-// Limits the text so that it fits into an abort notice (collectives/communicator/control.h).
-constexpr std::size_t kMostNamed = 16;
+// The largest number of ranks that an error names, so that its text fits into an abort notice
+// (collectives/communicator/control.h).
+constexpr std::size_t kMaxNamed = 16;
 
-// "rank 1 0x0000002a, rank 3 0xe3069283, 2 more"
+// Returns text such as "rank 1 0x0000002a, rank 3 0xe3069283, 2 more".
 std::string InWords(std::span<const std::uint32_t> digests, const std::vector<Rank>& ranks) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i)
     text +=
         fmt::format("{}rank {} 0x{:08x}", i == 0 ? "" : ", ", ranks[i], digests[static_cast<std::size_t>(ranks[i])]);
-  if (ranks.size() > kMostNamed) text += fmt::format(", {} more", ranks.size() - kMostNamed);
+  if (ranks.size() > kMaxNamed) text += fmt::format(", {} more", ranks.size() - kMaxNamed);
   return text;
 }
 
@@ -42,7 +43,7 @@ bool HasEqualResults(Collective collective) {
 
 std::optional<Error> FindOddResults(std::span<const std::uint32_t> digests) {
   if (std::adjacent_find(digests.begin(), digests.end(), std::not_equal_to<>()) == digests.end()) return std::nullopt;
-  // A value that more than half of the ranks have is also the median.
+  // If more than half of the ranks have the same value, it is also the median.
   std::vector<std::uint32_t> sorted(digests.begin(), digests.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());

@@ -8,9 +8,9 @@
 namespace rondo {
 
 struct DeviceStrategy::Advertisement {
-  DevicePeers::Place input{}, output{};
-  DevicePeers::Place meeting{};  // memory for barriers, if the operation is in a graph
-  DevicePeers::Server server;
+  DevicePeers::MemoryHandle input{}, output{};
+  DevicePeers::MemoryHandle barrier_state{};  // set if the operation is in a graph
+  DevicePeers::TimeSlicedGpu time_sliced_gpu;
   double scale = 1.0;
   bool can = false;
 };
@@ -25,7 +25,7 @@ DeviceStrategy::DeviceStrategy(const IntranodeSegment& segment, const IntranodeO
 
 bool DeviceStrategy::Serves(const OperationDescriptor& operation) const {
   return !operation.varying && !IsUserDefined(operation.op) &&
-         static_cast<std::size_t>(segment_.world_size()) <= DeviceFold::kMostOperands &&
+         static_cast<std::size_t>(segment_.world_size()) <= DeviceReduce::kMaxOperands &&
          segment_.slot_bytes() >= sizeof(Advertisement);
 }
 
@@ -47,7 +47,7 @@ DeviceStrategy::Advertisement DeviceStrategy::AdvertisementOf(Rank rank, std::ui
 void DeviceStrategy::Advertise(std::byte* payload) {
   Advertisement own{.scale = scale_};
   if (peers_ != nullptr) {
-    own.server = peers_->server();
+    own.time_sliced_gpu = peers_->time_sliced_gpu();
     own.can = AdvertiseMemory(own);
   }
   std::memcpy(payload, &own, sizeof own);
@@ -56,15 +56,15 @@ void DeviceStrategy::Advertise(std::byte* payload) {
 // False: some memory cannot be exported to other ranks.
 bool DeviceStrategy::AdvertiseMemory(Advertisement& own) const {
   const std::uint64_t input_bytes = reads_.InputBytesOf(operation_.rank);
-  const auto input = peers_->Show(input_bytes > 0 ? reads_.own_input() : nullptr, input_bytes);
-  const auto output = peers_->Show(reads_.shares_results() ? operation_.output : nullptr, operation_.bytes);
+  const auto input = peers_->Export(input_bytes > 0 ? reads_.own_input() : nullptr, input_bytes);
+  const auto output = peers_->Export(reads_.shares_results() ? operation_.output : nullptr, operation_.bytes);
   if (!input || !output) return false;
   if (program_ != nullptr) {
-    const auto place = peers_->MeetingPlace();
-    if (!place) return false;
-    const auto meeting = peers_->Show(*place, 1);  // one byte is enough: the whole state is in one allocation
-    if (!meeting) return false;
-    own.meeting = *meeting;
+    const auto state = peers_->BarrierState();
+    if (!state) return false;
+    const auto handle = peers_->Export(*state, 1);  // one byte is enough, because the whole state is in one allocation
+    if (!handle) return false;
+    own.barrier_state = *handle;
   }
   own.input = *input;
   own.output = *output;
@@ -82,21 +82,21 @@ void DeviceStrategy::ReadAdvertisements(std::uint64_t round) {
   state_ = reaches_all ? State::kReachable : State::kUnreachable;
 }
 
-// Opens the memory of `rank`. False: this rank's device does not reach all of that memory.
+// Opens the memory of `rank`. False: our own device cannot access all of that memory.
 bool DeviceStrategy::Open(Rank rank, const Advertisement& theirs) {
   PeerMemory& memory = memory_[static_cast<std::size_t>(rank)];
   const bool may_wait = program_ != nullptr;
   if (program_ != nullptr) {
-    const auto place = peers_->Find(theirs.meeting, may_wait);
-    program_->places.push_back(place ? *place : nullptr);
-    if (!place) return false;
+    const auto state = peers_->Open(theirs.barrier_state, may_wait);
+    program_->barrier_states.push_back(state ? *state : nullptr);
+    if (!state) return false;
   }
   memory = {.input = rank == operation_.rank ? reads_.own_input() : nullptr, .output = operation_.output};
   if (rank == operation_.rank) return true;
-  const auto open = [&](const DevicePeers::Place& place, const std::byte*& here) {
-    const auto found = peers_->Find(place, may_wait);
-    here = found ? *found : nullptr;
-    return found.has_value();
+  const auto open = [&](const DevicePeers::MemoryHandle& handle, const std::byte*& here) {
+    const auto opened = peers_->Open(handle, may_wait);
+    here = opened ? *opened : nullptr;
+    return opened.has_value();
   };
   const bool has_input = reads_.InputBytesOf(rank) == 0 || open(theirs.input, memory.input);
   const bool has_output = !reads_.shares_results() || open(theirs.output, memory.output);
@@ -106,7 +106,8 @@ bool DeviceStrategy::Open(Rank rank, const Advertisement& theirs) {
 bool DeviceStrategy::AnyIsTimeSliced(std::uint64_t round) const {
   for (Rank one = 0; one < operation_.world_size; ++one)
     for (Rank other = 0; other < one; ++other)
-      if (TakeTurns(AdvertisementOf(one, round).server, AdvertisementOf(other, round).server)) return true;
+      if (IsTimeSliced(AdvertisementOf(one, round).time_sliced_gpu, AdvertisementOf(other, round).time_sliced_gpu))
+        return true;
   return false;
 }
 
@@ -122,23 +123,23 @@ void DeviceStrategy::Start() {
   reads_.Start(/*by_shares=*/reads_.shares_results(), one_window);
   state_ = State::kStarted;
   awaited_ = 0;
-  if (program_ != nullptr) program_->meets_between = reads_.by_shares();
+  if (program_ != nullptr) program_->has_middle_barrier = reads_.by_shares();
 }
 
-Status DeviceStrategy::Fold() {
-  DeviceFold fold{.destination = operation_.output + reads_.fold().begin,
-                  .count = static_cast<std::size_t>(operation_.world_size),
-                  .elements = reads_.fold().bytes / SizeOf(operation_.descriptor.type),
-                  .type = operation_.descriptor.type,
-                  .op = operation_.descriptor.op,
-                  .divisor = operation_.divides ? operation_.world_size : 0};
+Status DeviceStrategy::Reduce() {
+  DeviceReduce reduction{.destination = operation_.output + reads_.fold().begin,
+                         .count = static_cast<std::size_t>(operation_.world_size),
+                         .elements = reads_.fold().bytes / SizeOf(operation_.descriptor.type),
+                         .type = operation_.descriptor.type,
+                         .op = operation_.descriptor.op,
+                         .divisor = operation_.divides ? operation_.world_size : 0};
   for (Rank r = 0; r < operation_.world_size; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    fold.operands[i] = (r == operation_.rank ? operation_.source() : memory_[i].input) + reads_.fold_from();
-    fold.scales[i] = scales_[i];
+    reduction.operands[i] = (r == operation_.rank ? operation_.source() : memory_[i].input) + reads_.fold_from();
+    reduction.scales[i] = scales_[i];
   }
-  if (program_ == nullptr) return peers_->Fold(fold);
-  program_->folds.push_back(fold);
+  if (program_ == nullptr) return peers_->Reduce(reduction);
+  program_->reductions.push_back(reduction);
   return {};
 }
 
@@ -167,9 +168,9 @@ Result<Progress> DeviceStrategy::Poll() {
   bool moved = false;
   if (!reads_.has_folded()) {
     if (state_ == State::kStarted) {
-      state_ = State::kFolding;
+      state_ = State::kReducing;
       moved = true;
-      if (reads_.fold().bytes > 0) RONDO_TRY(Fold());
+      if (reads_.fold().bytes > 0) RONDO_TRY(Reduce());
       awaited_ = peers_->begun();
     }
     RONDO_ASSIGN(const std::uint64_t ended, peers_->Ended());

@@ -1,12 +1,12 @@
-// Collectives on device memory among ranks of one host: each rank's device reads the other ranks' device memory by
+// Collectives on device memory among ranks of one host: each rank's device reads the other ranks' device memory with
 // kernels and copies. No byte passes through the host. The host only signals which rank may go on.
 //
 // The protocol is that of single_copy.h, with these differences:
-//   - Ranks advertise memory as device memory handles (DevicePeers::Place).
-//   - Then each rank votes whether its device reaches all of that memory. If one does not, all ranks decline the
+//   - Ranks advertise memory as device memory handles (DevicePeers::MemoryHandle).
+//   - Then each rank votes whether its device reaches all of that memory. If one device does not, all ranks decline the
 //     operation before any memory is touched, and the caller runs it in another way.
-//   - A device folds its share in one piece, from all ranks' memory at once. So an in-place operation need not save
-//     operands first, and the factors of a pre-multiplied sum are applied during the fold.
+//   - A device folds (reduces) its share in one piece, from all ranks' memory at once. So an in-place operation need
+//     not save operands first, and the factors of a pre-multiplied sum are applied during the fold.
 //
 //   rank 0                               rank 1
 //   fold a0 + a1 -> own output           fold b0 + b1 -> own output     each its share, from all inputs
@@ -15,9 +15,9 @@
 //
 // With S bytes and n ranks, each device reads S bytes and writes S/n, and then copies (n - 1)/n S.
 //
-// For a graph the same protocol runs without device work: each work is recorded in a program (DeviceProgram) instead of
-// begun. When the graph runs, the devices pass barriers among themselves; ranks advertise the memory for these barriers
-// together with their other memory.
+// For a graph the same protocol runs without device work: the work is recorded in a program (DeviceProgram), and does
+// not begin yet. When the graph runs, the devices pass barriers among themselves; ranks advertise the memory for these
+// barriers together with their other memory.
 #pragma once
 
 #include <cstddef>
@@ -45,39 +45,39 @@ class DeviceStrategy {
   // bytes, so the devices have nothing to do; the caller must use slots.
   bool Begin(double scale, DevicePeers* peers, DeviceProgram* program);
 
-  // Writes this rank's memory into its slot's payload.
+  // Writes handles of this rank's memory into its slot's payload.
   void Advertise(std::byte* payload);
   // Reads what all ranks have advertised in round `round`.
   void ReadAdvertisements(std::uint64_t round);
-  // This rank's vote: whether its device reaches all memory.
+  // This rank's vote: whether its device reaches the memory of all ranks.
   bool can_reach() const { return state_ == State::kReachable; }
   // Takes the result of the vote. False: the operation is declined.
   bool OnVotes(bool all_can_reach);
 
   void Start();
   Result<Progress> Poll();
-  // Returns when the device touches no memory any more.
+  // Waits until the device no longer uses any memory of the operation.
   void Drain() const;
 
   bool HasNews() const { return reads_.HasNews(); }
   bool WaitsFor(Rank peer) const { return reads_.WaitsFor(peer); }
   std::uint64_t BytesDone() const { return reads_.BytesDone(); }
 
-  // Whether the last operation was declined.
+  // Whether the latest operation was declined.
   bool declined() const { return state_ == State::kDeclined; }
   // Whether some ranks share a device by time slicing. All ranks learn this in the first operation, and agree on it;
   // before that the result is false.
   bool is_time_sliced() const { return is_time_sliced_.value_or(false); }
 
  private:
-  // The state of the operation. The last state stays until the next operation begins.
+  // The state of the operation. Its final state stays until the next operation begins.
   enum class State : std::uint8_t {
     kAdvertising,  // the other ranks' memory is not known yet
     kReachable,    // this rank's device reaches all memory
     kUnreachable,  // this rank's device does not reach all memory
     kDeclined,     // some rank's device does not reach all memory
-    kStarted,      // every rank's device reaches all memory; this rank's fold has not begun
-    kFolding,      // the fold has begun; copies follow, each when its source is ready
+    kStarted,      // every rank's device reaches all memory; this rank's reduction has not begun
+    kReducing,     // reduction has begun; each copy follows when its source is ready
   };
   struct Advertisement;
   struct PeerMemory {
@@ -89,8 +89,8 @@ class DeviceStrategy {
   bool AdvertiseMemory(Advertisement& own) const;
   bool Open(Rank rank, const Advertisement& theirs);
   bool AnyIsTimeSliced(std::uint64_t round) const;
-  Status Fold();
-  // Begins the copies whose sources are ready. False: none is.
+  Status Reduce();
+  // Begins the copies whose sources are ready. False: no source is ready.
   Result<bool> TakeOn();
 
   const IntranodeSegment& segment_;

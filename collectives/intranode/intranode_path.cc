@@ -127,7 +127,7 @@ bool IntranodePath::EndRound() {
         rounds_.Begin(slots_.wanted());
         return false;
       }
-      // The next operation usually has the same length.
+      // Prefetches as much of the slot as this operation used, because the next operation usually has the same length.
       rounds_.FetchNextSlot(slots_.BytesOfOneRound());
       break;
     case Stage::kRelayOpening:
@@ -190,13 +190,13 @@ bool IntranodePath::HasNews() const {
 }
 
 void IntranodePath::RunsOn(int core) {
-  if (core == core_) return;  // a store would remove the cache line from the other ranks' caches
+  if (core == core_) return;  // even a store of the same value would remove the cache line from the other ranks' caches
   core_ = core;
   segment_.CountersOf(operation_.rank).core.store(std::max(core, -1) + 1, std::memory_order_relaxed);
 }
 
-// Between rounds the answer is unknown, because even ranks that no rank waits for have work then. The function reads
-// another rank's slot only if the answer depends on it: each read takes a cache line away from the rank that is about
+// Between rounds the result is kUnknown, because then even ranks that no rank waits for have work. The function reads
+// another rank's slot only if the result depends on it: each read takes a cache line away from the rank that is about
 // to write it.
 AwaitedRanks IntranodePath::WhereAreAwaited() const {
   if (core_ < 0 || !running() || IsBetweenRounds(stage_) || MoverBusy()) return AwaitedRanks::kUnknown;

@@ -7,7 +7,7 @@
 //            rank 0   rank 1   rank 2
 //   slots    [ x0 ]   [ x1 ]   [ x2 ]      written, then published by the number of the round
 //               \        |        /
-//   readers: (x0 op x1) op x2              the left fold, the same bits on every rank and as every other left fold
+//   readers: (x0 op x1) op x2              a left fold: every rank gets the same bits, as from any other left fold
 //
 // Four strategies share these rounds. This class selects the strategy and moves the operation from stage to stage:
 //
@@ -23,7 +23,7 @@
 //   StartOnDevices -> offers -> votes -> device work ----------------> closing round -----> end
 //                                  \____ declined -----------------------------------------> end
 //
-// Equal counts only. Thread rule: the owner of the endpoint.
+// The path supports only operations whose blocks have equal counts. Thread rule: the owner of the endpoint.
 #pragma once
 
 #include <cstdint>
@@ -58,11 +58,11 @@ class IntranodePath final : public OperationPath {
 
   // REQUIRES: Serves(start.operation); no operation is running. Cannot fail.
   Status Start(const PathStart& start) override;
-  // As Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null if it cannot take part. If the
-  // GPU of any rank cannot take part, the operation ends without an effect on any rank, and declined() is true.
-  // `program`: if not null, the GPUs do nothing now; the work is recorded in `program`, and the caller must check
-  // declined() before it uses the program. REQUIRES: ServesDevices(operation); this rank's memory may be read and
-  // written.
+  // StartOnDevices is like Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null if it
+  // cannot take part. If the GPU of any rank cannot take part, the operation ends without an effect on any rank, and
+  // declined() is true. `program`: if not null, the GPUs do nothing now; the work is recorded in `program`, and the
+  // caller must check declined() before it uses the program. REQUIRES: ServesDevices(operation); this rank's memory may
+  // be read and written.
   bool ServesDevices(const OperationDescriptor& operation) const { return device_.Serves(operation); }
   void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool declined() const { return device_.declined(); }
@@ -97,15 +97,15 @@ class IntranodePath final : public OperationPath {
     kRelayOpening,  // one round
     kCopyOffers,    // one round: each rank advertises its memory
     kCopyVotes,     // one round: each rank says whether it has mapped the memory of all ranks
-    kDeviceOffers,  // the same two rounds for device memory
+    kDeviceOffers,  // this and kDeviceVotes: like kCopyOffers and kCopyVotes, but for device memory
     kDeviceVotes,
     kRelay,         // between rounds
-    kRelayClosing,  // the last round, without payload
+    kRelayClosing,  // the final round, without payload
     kCopy,          // between rounds
     kDevice,        // between rounds
-    kClosing,       // the last round, without payload
+    kClosing,       // the final round, without payload
   };
-  // Between rounds a strategy works without slots and rounds.
+  // Whether the stage is between rounds: the strategy then works without rounds.
   static bool IsBetweenRounds(Stage stage) {
     return stage == Stage::kRelay || stage == Stage::kCopy || stage == Stage::kDevice;
   }
@@ -125,7 +125,7 @@ class IntranodePath final : public OperationPath {
   void OnCopyOutcome(SingleCopyStrategy::Outcome outcome);
   // Writes this rank's slot.
   void Write();
-  // A vote is one byte in the slot's first line.
+  // Writes this rank's vote, which is one byte in the slot's first line.
   void WriteVote(bool vote);
   bool AllVotedYes() const;
   std::uint64_t BytesDone() const;

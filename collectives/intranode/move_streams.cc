@@ -10,7 +10,8 @@ void MoveStreams::Start(const IntranodeOperation& operation, double scale) {
   last_rank_ = operation.world_size - 1;
   scales_ = operation.scales;
   divides_ = operation.divides;
-  // In place the result's lines are in the cache, because this rank has just read its operands there.
+  // If the operation is in place, the result's cache lines are in the cache, because this rank has just read its
+  // operands there.
   past_caches_ = !operation.in_place && operation.bytes >= past_caches_from_bytes_;
   submitted_ = done_ = {};
   mover_.Start({operation.descriptor.type, operation.descriptor.op, scale, operation.world_size}, submitted_.size());

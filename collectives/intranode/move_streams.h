@@ -1,5 +1,5 @@
-// The moves of one operation, in two streams of the mover. kWrites has the moves that write data for other ranks;
-// kCollects has the moves that use the other ranks' data.
+// Submits the moves of one operation in two streams of the mover. Stream kWrites has the moves that write data for
+// other ranks. Stream kCollects has the moves that use the other ranks' data.
 #pragma once
 
 #include <array>
@@ -33,9 +33,9 @@ class MoveStreams {
   void CopyResult(std::byte* destination, const std::byte* source, std::uint64_t bytes);
   // Writes this rank's operands of a reduction.
   void CopyOperands(std::byte* destination, const std::byte* source, std::uint64_t bytes);
-  // Folds `next`, the operands of `rank`, into the fold of all lower ranks, and writes the result to `destination`. For
-  // rank 1 the fold of the lower ranks is `first`, the operands of rank 0; for higher ranks it is in `destination`. For
-  // rank 0 this function does nothing.
+  // Combines the result of all lower ranks with `next`, the operands of `rank`, and writes the new result to
+  // `destination`. For rank 1 the result of the lower ranks is `first`, the operands of rank 0; for higher ranks it is
+  // in `destination`. For rank 0 this function does nothing.
   void Fold(Stream stream, Rank rank, std::byte* destination, const std::byte* first, const std::byte* next,
             std::uint64_t bytes);
 
@@ -55,7 +55,7 @@ class MoveStreams {
   Rank last_rank_ = kNoRank;
   bool scales_ = false, divides_ = false;
   bool past_caches_ = false;                  // results are written with stores that bypass the caches
-  std::array<std::uint64_t, 2> submitted_{};  // bytes, by stream
+  std::array<std::uint64_t, 2> submitted_{};  // bytes submitted, by stream
   std::array<std::uint64_t, 2> done_{};       // bytes done when Mover::Done was last read, by stream
 };
 

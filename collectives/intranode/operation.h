@@ -26,7 +26,7 @@ struct IntranodeOperation {
   std::uint64_t bytes = 0;  // length of the vector, or of one block
   bool in_place = false;
   bool scales = false;   // each rank scales its contribution before it is reduced
-  bool divides = false;  // the last fold divides the result
+  bool divides = false;  // the result is divided when the last operand has been added
 
   Collective collective() const { return descriptor.collective; }
   bool is_root(Rank peer) const { return peer == descriptor.root; }
@@ -35,8 +35,8 @@ struct IntranodeOperation {
   std::uint64_t bytes_of_all() const { return descriptor.BytesOfAll(world_size); }
   std::uint64_t block_at(Rank peer) const { return static_cast<std::uint64_t>(peer) * bytes; }
 
-  // The part of `window` that rank `peer` folds if all ranks share the work. All ranks compute the same parts; rank 0's
-  // part is the longest.
+  // The part of `window` that rank `peer` reduces if all ranks share the work. All ranks compute the same parts; rank
+  // 0's part is the longest.
   ByteRange ShareOf(Rank peer, const ByteRange& window) const {
     const std::uint64_t max_bytes = RoundUp(DivCeil(window.bytes, static_cast<std::uint64_t>(world_size)), kLineBytes);
     const std::uint64_t begin = std::min(static_cast<std::uint64_t>(peer) * max_bytes, window.bytes);

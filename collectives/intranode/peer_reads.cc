@@ -48,7 +48,7 @@ void PeerReads::Start(bool by_shares, std::uint64_t window_bytes) {
 void PeerReads::ChoosePiece(Rank peer, Piece& piece) const {
   const Rank own = operation_.rank;
   const bool is_from_root = operation_.is_root(peer);
-  const bool is_elsewhere = peer != own || !operation_.in_place;  // the block is not in its destination already
+  const bool is_elsewhere = peer != own || !operation_.in_place;  // the block is not yet in its destination
   switch (operation_.collective()) {
     case Collective::kAllReduce: {
       if (peer == own || !by_shares_) break;

@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// Bytes of all windows under way: a second-level cache holds them beside the vectors that stream through it.
+// Bytes of all windows under way. They fit into a second-level cache, together with the vectors that stream through it.
 constexpr std::uint64_t kRelayBytes = 1024 * 1024;
 // Maximum number of windows in one poll, so that the caller can check its deadlines.
 constexpr int kRelayWindowsPerPoll = 16;
@@ -23,8 +23,8 @@ RelayStrategy::RelayStrategy(const IntranodeSegment& segment, const IntranodeOpe
       max_window_bytes_(std::clamp(RoundUp(kRelayBytes / max_windows(), kLineBytes), std::uint64_t{kLineBytes},
                                    segment.slot_bytes())) {}
 
-// Between two ranks, shares (slots.h) move as few bytes and wait less. Scaled operands would need extra memory in a
-// relay.
+// A relay is not used between two ranks, because shares (slots.h) move no more bytes and wait less. It is not used for
+// pre-multiplied sums, because their scaled operands would need extra memory.
 bool RelayStrategy::Serves() const {
   const bool reduces =
       operation_.collective() == Collective::kAllReduce || operation_.collective() == Collective::kReduce;
@@ -54,7 +54,7 @@ std::byte* RelayStrategy::SlotOf(std::uint64_t number) const {
 
 std::uint64_t RelayStrategy::MayFold() const {
   if (operation_.rank > 0) return counts_.FoldedBy(operation_.rank - 1);
-  std::uint64_t copied = windows_;  // windows copied out by all ranks that copy, and so folded by all
+  std::uint64_t copied = windows_;  // windows that every copying rank has copied out; every rank has folded these
   for (Rank r = 0; r < operation_.world_size; ++r)
     if (Copies(r)) copied = std::min(copied, counts_.CopiedBy(r));
   return std::min(copied + max_windows(), windows_);

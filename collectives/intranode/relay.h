@@ -1,21 +1,23 @@
-// Large reductions as a relay: a window passes from rank to rank, and each rank folds its operands into it. After the
-// last rank's fold the window holds the result, and every rank copies it out. Many windows are under way at once.
+// Large reductions as a relay: a window (a range of the vector) passes from rank to rank, and each rank folds (reduces)
+// its operands into it. After the highest rank's fold the window holds the result, and every rank copies it out. Many
+// windows are under way at once.
 //
 //              window 0    window 1    window 2
 //   rank 0     copies in   copies in   copies in
 //   rank 1                 x0 op x1    ...
 //   rank 2                             (x0 op x1) op x2     then all copy window 0 out
 //
-// Every rank handles every byte twice, for any number of ranks: it folds S bytes and copies S bytes out. (The shares of
-// slots.h also copy (n-1)/n S in.) If the host is oversubscribed, a rank processes all windows that it can before it
-// yields its core.
+// For any number of ranks, every rank handles every byte of the vector twice: it folds the byte, and copies it out.
+// (With n ranks, the shares of slots.h also copy (n-1)/n of the vector in.) If the host is oversubscribed, a rank
+// processes all windows that it can before it yields its core.
 //
 // The operation has an opening round, in which all ranks check that they are in the same operation. Then the relay uses
 // the payloads of all slots. A closing round without payload follows, so that no rank writes a slot of the next round
 // before all ranks have ended the relay.
 //
-//   rank r folds window w       when rank r - 1 has; rank 0 when all have copied out the window that was there before
-//   a rank copies a window out  when the last rank has folded it
+//   rank r folds window w       when rank r - 1 has folded it
+//   rank 0 folds window w       when all ranks have copied out the window that used the same slot before
+//   a rank copies a window out  when the highest rank has folded it
 #pragma once
 
 #include <cstddef>
@@ -48,12 +50,13 @@ class RelayStrategy {
   std::uint64_t max_windows() const { return 2 * static_cast<std::uint64_t>(segment_.world_size()); }
   ByteRange WindowOf(std::uint64_t number) const;
   std::byte* SlotOf(std::uint64_t number) const;
-  // The numbers of windows up to which this rank may fold and copy out now.
+  // The number of windows, counted from the first, that this rank is now allowed to fold, that is to reduce (MayFold),
+  // and to copy out (MayCopy).
   std::uint64_t MayFold() const;
   std::uint64_t MayCopy() const;
   bool Copies(Rank rank) const;
   void FoldWindow(std::uint64_t number);
-  // Advance the next window to fold or to copy out. True: the window is done.
+  // FoldOn continues to reduce its next window, CopyOn to copy its next window out. True: the window is done.
   bool FoldOn();
   bool CopyOn(std::uint64_t to_copy);
   Rank FirstNotToHaveFolded(std::uint64_t number) const;
@@ -68,8 +71,8 @@ class RelayStrategy {
   std::uint64_t windows_ = 0;
   std::uint64_t folded_ = 0;
   std::uint64_t copied_ = 0;
-  bool is_folding_ = false;  // the fold of window `folded_` is submitted
-  bool is_copying_ = false;  // the copy of window `copied_` is submitted
+  bool is_folding_ = false;  // window `folded_` is being reduced
+  bool is_copying_ = false;  // window `copied_` is being copied out
 };
 
 }  // namespace rondo

@@ -7,12 +7,12 @@
 namespace rondo {
 namespace {
 
-// A longer payload is not prefetched: its lines would still be in flight when they are needed, with other accesses
-// queued behind them.
+// A longer payload is not prefetched. Its cache lines would still be in flight when they are needed, and would delay
+// other memory accesses.
 constexpr std::uint64_t kMaxFetchedBytes = 1024;
 
-// __builtin_prefetch for writing becomes a prefetch for reading unless GCC is compiled for processors that have the
-// instruction. Every x86-64 processor has the instruction or ignores it, so it is written in assembly.
+// GCC turns a __builtin_prefetch for writing into one for reading, unless it compiles for processors that have the
+// instruction PREFETCHW. Every x86-64 processor has this instruction or ignores it, so it is written in assembly.
 void FetchToWrite(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(line)));
@@ -67,7 +67,7 @@ bool SlotRounds::HasNews() const {
       if (WaitsFor(r)) return false;
     return true;
   }
-  // Slots are taken in rank order, so the first needed slot decides.
+  // Slots are read in rank order, so only the first slot that is still needed matters.
   for (Rank r = next_; r < world_size_; ++r)
     if (Needs(r)) return !WaitsFor(r);
   return true;

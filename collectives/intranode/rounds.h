@@ -27,7 +27,7 @@ class SlotRounds {
   // The ranks whose slots this rank reads in a round.
   enum class Wanted : std::uint8_t {
     kAll,
-    kAllTogether,  // all ranks, but no slot is read before the last one has arrived
+    kAllTogether,  // all ranks, but no slot is read before all slots have arrived
     kRoot,
     kNone,
   };
@@ -43,16 +43,16 @@ class SlotRounds {
     wanted_ = wanted;
     next_ = 0;
   }
-  // The number of the running round, or of the last one. Rounds are counted over all operations.
+  // The number of the running round; if none runs, of the latest one. Rounds are counted over all operations.
   std::uint64_t round() const { return round_; }
 
   bool is_awaiting_slot() const { return state_ == State::kAwaitingSlot; }
   bool is_published() const { return state_ == State::kPublished; }
-  // Whether every rank has published the round before, so that this rank may write its slot. An error: a rank was in
-  // another operation in that round. That round may not have detected it, because not every slot is read in every
+  // Whether every rank has published the previous round, so that this rank may write its slot. An error: a rank was in
+  // another operation in that round. That round might not have detected this, because not every slot is read in every
   // round. REQUIRES: is_awaiting_slot().
   Result<bool> MayWrite();
-  // The caller has begun to write the slot.
+  // Must be called when the caller begins to write the slot.
   void OnWriting() { state_ = State::kWriting; }
   void Publish();
   // Calls collect(rank) once for each wanted slot that has arrived, in rank order. False: a wanted slot has not
@@ -62,8 +62,8 @@ class SlotRounds {
 
   bool WaitsFor(Rank peer) const;
   bool HasNews() const;
-  // Prefetches this rank's next slot for writing, with `payload_bytes` of its payload. Other ranks may still have its
-  // cache lines from two rounds ago; to take the lines back is half of the time of a short round.
+  // Prefetches this rank's next slot for writing, with `payload_bytes` of its payload. Other ranks may still have
+  // the slot's cache lines from two rounds ago; taking the lines back takes half of the time of a short round.
   void FetchNextSlot(std::uint64_t payload_bytes) const;
 
  private:
@@ -71,7 +71,7 @@ class SlotRounds {
   using Slot = IntranodeSegment::Slot;
   enum class State : std::uint8_t { kAwaitingSlot, kWriting, kPublished };
 
-  // memcmp, because operator== of std::array<std::byte> compares byte by byte.
+  // Uses memcmp, because operator== of std::array<std::byte> compares byte by byte.
   static bool AreEqual(const DescriptorBytes& left, const DescriptorBytes& right) {
     return std::memcmp(left.data(), right.data(), kDescriptorBytes) == 0;
   }
@@ -85,13 +85,13 @@ class SlotRounds {
   const OperationDescriptor& operation_;
   const Rank rank_;
   const int world_size_;
-  std::vector<std::uint64_t> known_;  // by rank: the latest round that this rank has seen published
+  std::vector<std::uint64_t> known_;  // for each rank: the latest round that it is known to have published
   std::uint64_t round_ = 0;
   State state_ = State::kAwaitingSlot;
   Wanted wanted_ = Wanted::kAll;
   Rank next_ = 0;                      // the rank whose slot is taken next
   DescriptorBytes descriptor_{};       // operation_.descriptor, encoded
-  DescriptorBytes last_descriptor_{};  // the descriptor that this rank has published last
+  DescriptorBytes last_descriptor_{};  // the descriptor that this rank has published most recently
 };
 
 template <typename Collect>

@@ -1,5 +1,5 @@
-// How the intranode path divides the shared segment (transport/shared_segment.h). Each rank has a part that only this
-// rank writes:
+// How the intranode path divides the shared segment (transport/shared_segment.h). Each rank has a part of the segment
+// that only it writes:
 //
 //   [ slot | payload ][ slot | payload ][ counters ]
 //     even rounds       odd rounds
@@ -21,19 +21,19 @@ namespace rondo {
 class IntranodeSegment {
  public:
   static constexpr std::size_t kInlineBytes = 32;
-  // The first line of a slot. A payload that does not fit into `inlined` follows the line as a whole.
+  // The first cache line of a slot. If a payload does not fit into `inlined`, all of it is stored after this line.
   struct alignas(kLineBytes) Slot {
     std::atomic<std::uint64_t> round;
     std::array<std::byte, kDescriptorBytes> descriptor;
     std::array<std::byte, kInlineBytes> inlined;
   };
   static_assert(sizeof(Slot) == kLineBytes);
-  // The counts of windows grow over all operations of the communicator.
+  // The counts of windows are totals over all operations of the communicator.
   struct Counters {
     alignas(kLineBytes) std::atomic<std::uint64_t> folded;
     alignas(kLineBytes) std::atomic<std::uint64_t> copied;
     std::atomic<bool> withdrawn;     // the rank's memory belongs to its user again; never reset
-    std::atomic<std::int32_t> core;  // 1 + the core on which the rank ran last; 0: unknown
+    std::atomic<std::int32_t> core;  // 1 + the CPU core on which the rank ran most recently; 0: unknown
   };
 
   // REQUIRES: the shared segment is ready and outlives this object; it has `world_size` ranks, at least 2.
@@ -58,14 +58,14 @@ class IntranodeSegment {
   void WakeWaiters() const { shared_segment_.WakeWaiters(); }
   SharedSegment& shared_segment() const { return shared_segment_; }
 
-  // Any thread. Marks this rank's memory as belonging to its user again. Peers deliver no result that they made from
-  // later reads of it. REQUIRES: the user has not accessed the memory yet.
+  // Any thread. Marks this rank's memory as belonging to its user again. Peers deliver no result for which they read
+  // the memory afterwards. REQUIRES: the user has not accessed the memory yet.
   void Withdraw() const {
     CountersOf(rank_).withdrawn.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   bool HasWithdrawn(Rank rank) const { return CountersOf(rank).withdrawn.load(std::memory_order_relaxed); }
-  // REQUIRES: called after the last read of any peer's memory.
+  // Whether any rank has withdrawn its memory. REQUIRES: this rank has ended all reads of peers' memory.
   bool AnyHasWithdrawn() const;
 
  private:
@@ -76,8 +76,9 @@ class IntranodeSegment {
   std::uint64_t slot_bytes_ = 0;
 };
 
-// How many windows of the running operation each rank has folded, and copied out. A rank publishes a count with release
-// after its last access to the window's bytes. A peer loads the count, at least with acquire, before its first access.
+// For each rank: how many windows of the running operation it has folded (reduced), and how many it has copied out. A
+// rank publishes a count with release after its last access to the window's bytes. A peer loads the count, at least
+// with acquire, before its first access.
 class WindowCounts {
  public:
   explicit WindowCounts(const IntranodeSegment& segment) : segment_(segment) {}

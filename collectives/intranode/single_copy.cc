@@ -13,20 +13,21 @@ namespace {
 
 // Mapped access is worthwhile from this size on: the size of a vector, or of all blocks of a rank together.
 constexpr std::uint64_t kMapBytes = 128 * 1024;
-// CMA is worthwhile from this size on, times the square of the number of ranks: with more ranks the additional round
-// costs more, and so do the system calls, because there are more of them.
+// CMA is worthwhile if the vector, or all blocks of a rank together, has at least this size times the square of the
+// number of ranks. With more ranks the additional round costs more, and there are more system calls.
 constexpr std::uint64_t kReadBytes = 4 * 1024;
 // An all_reduce usually reads data that another core has just written; in place it always does. Such cache lines arrive
-// one by one, so below these sizes slots are as good. Among more ranks the relay is faster if ranks share cores.
+// one by one, so below these sizes slots are as good. Among more than two ranks the relay is faster if ranks share
+// cores.
 constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
 constexpr int kMaxRanksToSum = 2;
 // Longer broadcasts are faster through slots, because the root then copies too.
 constexpr std::uint64_t kMaxBroadcastBytes = 2 * 1024 * 1024;
-// With single copy the root of a reduce folds the whole vector alone. For longer vectors or more ranks it is faster if
-// every rank folds a share.
+// With single copy the root of a reduce combines all vectors alone. For longer vectors or more ranks it is faster if
+// every rank reduces a share.
 constexpr std::uint64_t kMaxReduceBytes = 1024 * 1024;
 constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
-constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // a fold reads each window by one system call
+constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // a reduction reads each window by one system call
 constexpr std::uint64_t kWindowsAtOnce = 8;             // a copy reads up to this many windows by one system call
 // Maximum number of windows in one poll, of all ranks together, so that the caller can check its deadlines.
 constexpr std::uint64_t kReadWindowsPerPoll = 32;
@@ -92,8 +93,8 @@ void SingleCopyStrategy::Advertise(std::byte* line) {
   };
   find(input, own.input_region);
   find(output, own.output_region);
-  // Show is called only after both regions are found: peers do not look for a region that is not advertised, so they
-  // would never release it.
+  // Both regions are looked up before Show is called. If one were missing, neither would be advertised, and then peers
+  // would never release a region that was already shown.
   for (const std::uint32_t region : {own.input_region, own.output_region})
     if (all_mappable && region != 0) all_mappable = shared_segment.Show(region);
   if (!all_mappable) own.input_region = own.output_region = 0;
@@ -157,7 +158,7 @@ Result<Progress> SingleCopyStrategy::Poll() {
   for (std::uint64_t windows = 0; windows < kReadWindowsPerPoll;) {
     RONDO_ASSIGN(const bool folded, FoldOn());
     RONDO_ASSIGN(const std::uint64_t taken, TakeOn());
-    if (folded) windows += static_cast<std::uint64_t>(operation_.world_size);  // one window of each rank
+    if (folded) windows += static_cast<std::uint64_t>(operation_.world_size);  // a fold reads one window of each rank
     windows += taken;
     if (lost_ == kNoRank && reads_.IsDone() && moves_.IsDone(MoveStreams::kCollects)) {
       if (segment_.AnyHasWithdrawn()) return Progress::kNothing;
@@ -178,7 +179,8 @@ Result<bool> SingleCopyStrategy::FoldOn() {
   std::byte* const output = operation_.output + window.begin;
   std::byte* const own_room = segment_.PayloadOf(own, 0);
   std::byte* const peer_room = segment_.PayloadOf(own, 1);
-  // In place, the fold of the lower ranks would overwrite this rank's operands, so these are copied to own_room first.
+  // In place, reducing the operands of lower ranks would overwrite this rank's operands, so these are copied to
+  // own_room first.
   const bool moves_away = operation_.in_place && own >= 2;
   const auto room_for = [&](Rank by) { return by == 0 && own >= 2 ? output : peer_room; };
   const auto operands = [&](Rank by) -> const std::byte* {
@@ -208,12 +210,12 @@ Result<bool> SingleCopyStrategy::FoldOn() {
 // Reads a peer's operands into `room`, unless they are mapped. False: `room` is still in use, or the peer is lost.
 Result<bool> SingleCopyStrategy::FetchOperands(Rank rank, std::uint64_t at, std::byte* room, std::uint64_t bytes) {
   if (access_ == Access::kMapped) return true;
-  if (!moves_.IsDone(MoveStreams::kWrites)) return false;  // the room is still in use
+  if (!moves_.IsDone(MoveStreams::kWrites)) return false;  // `room` is still in use
   RONDO_TRY(Read(rank, memory_of(rank).input, at, room, bytes));
   return lost_ == kNoRank;
 }
 
-// Each rank begins with a different peer, so that not all ranks read the same memory.
+// Each rank begins with a different peer, so that not all ranks read the same memory at the same time.
 Result<std::uint64_t> SingleCopyStrategy::TakeOn() {
   std::uint64_t taken = 0;
   const std::uint64_t max_windows = access_ == Access::kMapped ? 1 : kWindowsAtOnce;

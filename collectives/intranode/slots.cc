@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// If every rank folds every slot, a rank reads at most this many bytes of other ranks. For more bytes it is faster that
-// each rank folds a share, although that takes a second round.
+// Every rank reduces all slots itself if it then reads at most this many bytes of other ranks. For more bytes it is
+// faster if each rank reduces a share, although this takes a second round.
 constexpr std::uint64_t kFoldByAllBytes = 16 * 1024;
 // The root of a broadcast writes a window while other ranks read the previous one, so even a short vector is cut into
 // several windows.
@@ -88,8 +88,8 @@ std::uint64_t SlotsStrategy::PieceAt(Rank rank) const {
 
 bool SlotsStrategy::ReadsOwnSlot() const {
   if (operation_.scales) return true;
-  // In place, the fold of the lower ranks overwrites this rank's operands before they are folded, if there are two or
-  // more lower ranks.
+  // In place with two or more lower ranks, reducing their operands overwrites this rank's operands before these are
+  // used.
   return operation_.in_place && operation_.rank >= 2 &&
          (operation_.collective() == Collective::kReduceScatter || layout_ != Layout::kShares);
 }
@@ -137,7 +137,7 @@ void SlotsStrategy::Write(std::uint64_t round) {
 void SlotsStrategy::WriteOperands(std::byte* slot) {
   const std::byte* const source = operation_.source();
   if (layout_ != Layout::kShares) return moves_.CopyOperands(slot, source + window_.begin, window_.bytes);
-  if (!is_share_round()) return;  // CollectShare has written the slot
+  if (!is_share_round()) return;  // for the second round, CollectShare has already written the slot
   // Writes all shares except this rank's own.
   const ByteRange own = reads_own_slot_ ? ByteRange{window_.end(), 0} : operation_.ShareOf(operation_.rank, window_);
   moves_.CopyOperands(slot, source + window_.begin, own.begin - window_.begin);
@@ -152,7 +152,7 @@ void SlotsStrategy::Collect(Rank rank, std::uint64_t round) {
   const std::byte* const slot = PayloadOf(rank, round);
   std::byte* const output = operation_.output + window_.begin;
   // This rank's own block is copied from the user's memory, unless it is in place already. For other blocks the user's
-  // memory must not be used, and may not exist: only the root of a scatter has an input.
+  // memory must not be used, and might not exist: only the root of a scatter has an input.
   const auto take = [&](std::byte* destination, const std::byte* from_slot, std::uint64_t block_begin) {
     if (!is_own) {
       moves_.CopyResult(destination, from_slot, window_.bytes);
@@ -193,7 +193,7 @@ void SlotsStrategy::CollectVector(Rank rank, std::uint64_t round) {
                              share.bytes);
   }
   if (rank == 0) return;
-  // This rank's operands are read from the user's memory: the copy in its slot is not in this core's cache.
+  // This rank's operands are read from the user's memory, because the copy in its slot is not in this core's cache.
   const auto operands = [&](Rank by) -> const std::byte* {
     if (by == operation_.rank && !reads_own_slot_) return operation_.source() + window_.begin;
     return PayloadOf(by, round);
@@ -202,7 +202,7 @@ void SlotsStrategy::CollectVector(Rank rank, std::uint64_t round) {
               window_.bytes);
 }
 
-// Folds this rank's share of the window into the slot of its next round.
+// Reduces this rank's share of the window, and writes the result into this rank's slot of the next round.
 void SlotsStrategy::CollectShare(std::uint64_t round) {
   const ByteRange share = operation_.ShareOf(operation_.rank, window_);
   const std::uint64_t at = share.begin - window_.begin;

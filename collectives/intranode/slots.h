@@ -4,7 +4,7 @@
 //            rank 0   rank 1   rank 2
 //   slots    [ x0 ]   [ x1 ]   [ x2 ]      written, then published by the number of the round
 //               \        |        /
-//   readers: (x0 op x1) op x2              the left fold, the same bits on every rank and as every other left fold
+//   readers: (x0 op x1) op x2              a left fold: every rank gets the same bits, as from any other left fold
 //
 //   barrier                             one round without payload
 //   all_reduce, reduce, short           one round: every rank folds all slots (reduce: the root does)
@@ -13,8 +13,8 @@
 //   all_gather, gather, broadcast       one window in each round, at most as large as a slot
 //   reduce_scatter, scatter, all_to_all one window in each round; a slot has a piece for every rank
 //
-// So large vectors move through slots that stay in the second-level caches. With a vector of S bytes and n ranks, an
-// all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out.
+// Because large vectors are cut into windows, they move through slots that stay in the second-level caches. With a
+// vector of S bytes and n ranks, an all_reduce by shares copies (n-1)/n S in, folds (n-1)/n S and copies S out.
 #pragma once
 
 #include <cstddef>
@@ -46,19 +46,20 @@ class SlotsStrategy {
   // In both methods `round` is the number of the running round (SlotRounds::round).
   // Writes this rank's slot.
   void Write(std::uint64_t round);
-  // Takes from a rank's slot the data that this rank needs. REQUIRES: wanted slots of lower ranks were collected
-  // before.
+  // Takes from a rank's slot the data that this rank needs. REQUIRES: Collect was called before for all lower ranks
+  // that wanted() includes.
   void Collect(Rank rank, std::uint64_t round);
 
   // Approximate progress, in bytes of the vector or block.
   std::uint64_t BytesDone() const { return index_ * operation_.bytes / rounds_; }
-  // The payload that an operation of a single round writes behind the slot's first line; 0 for other operations.
+  // The number of payload bytes that an operation of a single round writes after the slot's first cache line; 0 for
+  // other operations.
   std::uint64_t BytesOfOneRound() const { return layout_ == Layout::kInline || rounds_ > 1 ? 0 : operation_.bytes; }
 
  private:
   // How the payload of a round is laid out.
   enum class Layout : std::uint8_t {
-    kInline,  // the payload is in the slot's first line
+    kInline,  // the payload is in the slot's first cache line
     kWhole,   // one round for each window
     kShares,  // two rounds for each window: operands, then folded shares
   };
@@ -67,7 +68,7 @@ class SlotsStrategy {
     return layout_ == Layout::kInline ? segment_.InlineOf(rank, round) : segment_.PayloadOf(rank, round);
   }
   // Whether this is the first of a window's two rounds. Shares are folded only after all slots have arrived, because
-  // the fold overwrites this rank's other slot, which other ranks may still read before.
+  // the fold overwrites this rank's other slot, and until then other ranks may still read that slot.
   bool is_share_round() const { return layout_ == Layout::kShares && index_ % 2 == 0; }
   ByteRange Window() const;
   // The offset of a rank's piece in a slot that has a piece for each rank.

@@ -1,6 +1,6 @@
 #include "collectives/kernels/copy.h"
 
-// One instruction set suffices: memory is the limit, not the width of a store.
+// One instruction set suffices, because memory is the limit and not the width of a store.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// Averages of integers, and conversions to and from the wider types in which they travel. Plain C++, because processors
-// have no vector instructions for integer division or 128-bit integers. Compilers vectorise the conversions.
+// Averages of integers, and conversions to and from the wider types in which they are sent. The code is plain C++,
+// because processors have no vector instructions for integer division or 128-bit integers. Compilers vectorise the
+// conversions.
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -33,7 +34,7 @@ void StoreAt(std::byte* to, std::size_t index, T value) {
   std::memcpy(to + index * sizeof value, &value, sizeof value);
 }
 
-// `divisor` may not fit T: 8-bit elements in a world of 1000.
+// `divisor` might not fit into T, for example with 8-bit elements and 1000 ranks.
 template <typename T>
 T Divide(T value, int divisor) {
   if constexpr (std::is_same_v<T, std::uint64_t>) {
@@ -53,7 +54,7 @@ void DivideAll(std::byte* destination, const std::byte* source, std::size_t elem
 template <typename T>
 void SumAndDivideAll(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                      int divisor) {
-  using Unsigned = typename UnsignedOf<T>::Type;  // in which wrapping is defined
+  using Unsigned = typename UnsignedOf<T>::Type;  // overflow of unsigned types is defined: it wraps
   for (std::size_t i = 0; i < elements; ++i) {
     const auto sum = static_cast<Unsigned>(LoadAt<Unsigned>(left, i) + LoadAt<Unsigned>(right, i));
     StoreAt(destination, i, Divide(static_cast<T>(sum), divisor));

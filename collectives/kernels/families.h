@@ -20,11 +20,11 @@ struct Family {
 };
 
 // Each returns the functions for the best instruction set of this processor.
-Family IntegerFamily();  // and kBool, which has no averages; no scaling (null)
+Family IntegerFamily();  // integers and kBool; these types are not scaled (null), and kBool has no averages
 Family FloatFamily();    // kFloat32, kFloat64
 Family HalfFamily();     // kFloat16, kBfloat16
 
-// Averages of integers, including kInt128. Not compiled per instruction set.
+// Averages of integers, including kInt128. These functions are compiled once, not per instruction set.
 void SumAndDivideIntegers(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                           DataType type, int divisor);
 void DivideIntegers(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int divisor);

@@ -1,7 +1,7 @@
 // float32 and float64.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/kernels/float.cc"
-// The order of these matters.
+// The order of these includes matters.
 // clang-format off
 #include "collectives/kernels/targets.h"
 #include <hwy/foreach_target.h>
@@ -16,7 +16,7 @@ namespace rondo::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Equal operands have equal bits, except -0 and +0. For these the minimum takes the sign bits of both by OR, the
+// Equal operands have equal bits, except -0 and +0. For these the minimum combines the sign bits of both by OR, the
 // maximum by AND.
 struct FloatMin {
   template <class D>

@@ -2,7 +2,7 @@
 // stay in 16 bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/kernels/half.cc"
-// The order of these matters.
+// The order of these includes matters.
 // clang-format off
 #include "collectives/kernels/targets.h"
 #include <hwy/foreach_target.h>
@@ -39,9 +39,9 @@ struct Float16 {
 #if RONDO_HAVE_F16_CONVERSION
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D32>(), half));
 #else
-    // After the fields are shifted into place, the exponent is too small by the difference of the biases. A
-    // multiplication corrects this exactly, and normalises subnormals. Infinities and NaNs get the largest exponent
-    // explicitly.
+    // After the fields are shifted into place, the exponent is too small by the difference of the two types' exponent
+    // biases. A multiplication corrects this exactly, and normalises subnormals. Infinities and NaNs get the largest
+    // exponent explicitly.
     const hn::RebindToUnsigned<D32> du;
     const auto wide = hn::PromoteTo(du, half);
     const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000u)));
@@ -63,8 +63,8 @@ struct Float16 {
     const auto bits = hn::BitCast(du, value);
     const auto sign = hn::ShiftRight<16>(hn::And(bits, hn::Set(du, 0x80000000u)));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
-    // Normal numbers: subtracts the difference of the biases, and rounds to nearest even by adding just under half, or
-    // half if the last kept bit is odd. A carry may increase the exponent, up to infinity.
+    // Normal numbers: subtracts the difference of the two types' exponent biases, and rounds to nearest even by adding
+    // just under half, or half if the last kept bit is odd. A carry may increase the exponent, up to infinity.
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto rounded =
         hn::Add(hn::Sub(magnitude, hn::Set(du, (127u - 15u) << 23)), hn::Add(odd, hn::Set(du, 0xFFFu)));

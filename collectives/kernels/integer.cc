@@ -1,7 +1,7 @@
 // Integers of all sizes, and bool.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/kernels/integer.cc"
-// The order of these matters.
+// The order of these includes matters.
 // clang-format off
 #include "collectives/kernels/targets.h"
 #include <hwy/foreach_target.h>

@@ -2,9 +2,9 @@
 // allows. Kernels are vectorised with Highway, which chooses the instruction set at run time.
 //
 // The following holds for all functions of this header:
-//   Memory     Each pointer is to `elements` elements of the type, at any alignment, also odd addresses. `destination`
-//              may be exactly an operand; no other overlap is allowed. If there are no elements, nothing is done, and
-//              pointers may be null.
+//   Memory     Each pointer points to `elements` elements of the type, at any alignment, even at odd addresses.
+//              `destination` may be exactly an operand; no other overlap is allowed. If there are no elements, nothing
+//              is done, and pointers may be null.
 //   Integers   wrap modulo 2^bits. kInt128 supports sums and averages only.
 //   Floats     16-bit floats are computed in float32 and rounded once, to nearest even. Subnormals are kept. Every NaN
 //              in a result is the type's canonical one (base/half.h), whichever NaN was the input. min and max give NaN
@@ -26,25 +26,25 @@ namespace rondo {
 using ReduceFunction = void (*)(std::byte* destination, const std::byte* left, const std::byte* right,
                                 std::size_t elements);
 
-// Null if CheckPairing refuses the combination, and for operations that users define, which have no kernel here. For
+// Returns null if CheckPairing refuses the combination, and for user-defined operations, which have no kernel here. For
 // kAvg and kPremulSum it returns the sum: the functions below divide and multiply.
 ReduceFunction FindReduce(DataType type, ReduceOp op);
 
-// The last step of an average: destination[i] = (left[i] + right[i]) / world_size. The sum of integers wraps, and their
-// quotient is rounded towards zero. A 16-bit float is rounded once, after the division.
+// The final step of an average: destination[i] = (left[i] + right[i]) / world_size. The sum of integers wraps, and
+// their quotient is rounded towards zero. A 16-bit float is rounded once, after the division.
 // REQUIRES: world_size >= 1; the type is not kBool.
 void SumAndDivide(std::byte* destination, const std::byte* left, const std::byte* right, std::size_t elements,
                   DataType type, int world_size);
 
-// The last step of an average whose sum is complete: destination[i] = source[i] / world_size.
+// The final step of an average whose sum is complete: destination[i] = source[i] / world_size.
 // REQUIRES: world_size >= 1; the type is not kBool.
 void DivideBy(std::byte* destination, const std::byte* source, std::size_t elements, DataType type, int world_size);
 
-// The factor of each input of an average of `type` before it is summed, so that no sum of world_size inputs overflows
-// the type: the largest power of two with AverageScaleOf() * world_size <= 1. The product is exact except for numbers
-// below world_size times the least number of full precision (1e-38 in float32 and bfloat16, 2e-308 in float64), which
-// may lose their last bits. 1 for types whose averages are summed in a wider type (AverageTypeOf), and if world_size is
-// 1.
+// The factor by which each input of an average of `type` is multiplied before it is summed. It is the largest power of
+// two with AverageScaleOf() * world_size <= 1, so that no sum of world_size inputs overflows the type. The product is
+// exact except for numbers below world_size times the smallest number of full precision (1e-38 in float32 and bfloat16,
+// 2e-308 in float64), which may lose their lowest bits. Returns 1 for types whose averages are summed in a wider type
+// (AverageTypeOf), and if world_size is 1.
 double AverageScaleOf(DataType type, int world_size);
 struct ScaleFactors {
   double left = 1.0, right = 1.0;

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Memory has any alignment, and the compiler may not assume its type. So vectors are loaded and stored as bytes.
+// Memory has any alignment, and the compiler must not assume its type. So vectors are loaded and stored as bytes.
 template <class D>
 HWY_INLINE hn::VFromD<D> LoadBytes(D d, const std::uint8_t* from) {
 #if HWY_TARGET == HWY_SCALAR  // one lane, which cannot be cast to bytes
@@ -45,8 +45,8 @@ HWY_INLINE void StoreBytes(D, hn::VFromD<D> value, std::uint8_t* to) {
 #endif
 }
 
-// Load and store the first `bytes` bytes of a vector: at least one and not all. They handle the end of a buffer, which
-// is computed with the same instructions as the rest, and so to the same bits.
+// Load and store the first `bytes` bytes of a vector: at least one and not all. They handle the end of a buffer. It is
+// computed with the same instructions as the rest, so both give the same bits.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 // AVX-512 has masked loads and stores, which do not touch bytes outside the mask. (An array on the stack would be
 // slower. It would also crash under AddressSanitizer of GCC 12, whose fake stack ignores an alignment of 64 bytes: GCC
@@ -157,7 +157,8 @@ struct FloatDivide {
   }
 };
 
-// Each product is rounded before the sum: the compiler may not contract them into one instruction (BUILD).
+// Each product is rounded before the sum. An option in BUILD ensures this: it prevents the compiler from contracting a
+// product and the sum into one instruction.
 template <typename T>
 struct FloatSumScaled {
   T left_factor, right_factor;

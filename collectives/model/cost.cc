@@ -12,8 +12,8 @@
 namespace rondo {
 namespace {
 
-// Chunks never depend on one another, so the longest chain belongs to a single chunk. A few chunks, spread over the
-// vector, represent all.
+// Chunks never depend on one another, so the longest chain of messages belongs to a single chunk. A few chunks, spread
+// over the vector, represent all of them.
 constexpr std::uint32_t kSamples = 16;
 
 struct Chain {
@@ -35,25 +35,27 @@ BusyWork Max(const BusyWork& a, const BusyWork& b) {
 
 int RanksSharing(int ranks, int cores) { return cores <= 0 ? ranks : std::min(ranks, cores); }
 
-std::vector<int> RanksByHost(const Place& place) {
-  std::vector<int> ranks(static_cast<std::size_t>(place.host_count()), 0);
-  for (const int host : place.hosts) ++ranks[static_cast<std::size_t>(host)];
+std::vector<int> RanksByHost(const Topology& topology) {
+  std::vector<int> ranks(static_cast<std::size_t>(topology.host_count()), 0);
+  for (const int host : topology.hosts) ++ranks[static_cast<std::size_t>(host)];
   return ranks;
 }
 
-int CoresOf(const Place& place, std::size_t host) { return host < place.cores.size() ? place.cores[host] : 0; }
+int CoresOf(const Topology& topology, std::size_t host) {
+  return host < topology.cores.size() ? topology.cores[host] : 0;
+}
 
-// Counts the transfers that a generator writes.
+// Counts the transfers that an algorithm's generator writes.
 class Counter final : public Transfers {
  public:
-  Counter(const Place& place, std::uint32_t chunks, std::uint32_t chunks_of_vector)
-      : place_(place),
+  Counter(const Topology& topology, std::uint32_t chunks, std::uint32_t chunks_of_vector)
+      : topology_(topology),
         share_(1.0 / chunks_of_vector),
         samples_(std::min(chunks, kSamples)),
-        ranks_(place.hosts.size()),
-        links_(static_cast<std::size_t>(place.host_count())),
-        chains_(place.hosts.size() * (samples_ + 1)),
-        pairs_(place.hosts.size() * place.hosts.size()) {
+        ranks_(topology.hosts.size()),
+        links_(static_cast<std::size_t>(topology.host_count())),
+        chains_(topology.hosts.size() * (samples_ + 1)),
+        pairs_(topology.hosts.size() * topology.hosts.size()) {
     for (std::uint32_t i = 0; i < samples_; ++i)
       sampled_[i] = samples_ == 1 ? 0 : static_cast<std::uint32_t>(std::uint64_t{i} * (chunks - 1) / (samples_ - 1));
   }
@@ -79,17 +81,17 @@ class Counter final : public Transfers {
     const Chain longest = chains_.empty() ? Chain{} : *std::max_element(chains_.begin(), chains_.end());
     cost.hops = longest.hops;
     cost.remote_hops = longest.remote_hops;
-    const std::vector<int> ranks_by_host = RanksByHost(place_);
+    const std::vector<int> ranks_by_host = RanksByHost(topology_);
     std::vector<BusyWork> of_hosts(ranks_by_host.size());
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       cost.rank = Max(cost.rank, ranks_[rank]);
-      BusyWork& host = of_hosts[static_cast<std::size_t>(place_.hosts[rank])];
+      BusyWork& host = of_hosts[static_cast<std::size_t>(topology_.hosts[rank])];
       host.messages += ranks_[rank].messages;
       host.moved += ranks_[rank].moved;
       host.reduced += ranks_[rank].reduced;
     }
     for (std::size_t host = 0; host < of_hosts.size(); ++host) {
-      const double cores = RanksSharing(ranks_by_host[host], CoresOf(place_, host));
+      const double cores = RanksSharing(ranks_by_host[host], CoresOf(topology_, host));
       const BusyWork& all = of_hosts[host];
       cost.core = Max(cost.core, {all.messages / cores, all.moved / cores, all.reduced / cores});
       cost.wire = std::max({cost.wire, links_[host].out, links_[host].in});
@@ -103,7 +105,7 @@ class Counter final : public Transfers {
   };
   // The transfers from one rank to another.
   struct Pair {
-    std::uint32_t round = 0;  // the last round with a transfer
+    std::uint32_t round = 0;  // the latest round with a transfer
     std::uint32_t transfers = 0;
   };
 
@@ -113,18 +115,18 @@ class Counter final : public Transfers {
     const double vectors = chunks.count * share_;
     Pair& pair = pairs_[static_cast<std::size_t>(from) * ranks_.size() + static_cast<std::size_t>(to)];
     if (pair.round != round_) pair = {round_, 0};
-    const bool is_message = pair.transfers++ % kMostTogether == 0;  // several transfers travel as one message
+    const bool is_message = pair.transfers++ % kMaxTogether == 0;  // up to kMaxTogether transfers travel as one message
     for (const Rank end : {from, to}) {
       Of(end).messages += is_message ? 1 : 0;
       Of(end).moved += vectors;
     }
-    const int source = place_.hosts[static_cast<std::size_t>(from)];
-    const int target = place_.hosts[static_cast<std::size_t>(to)];
+    const int source = topology_.hosts[static_cast<std::size_t>(from)];
+    const int target = topology_.hosts[static_cast<std::size_t>(to)];
     if (source != target) {
       links_[static_cast<std::size_t>(source)].out += vectors;
       links_[static_cast<std::size_t>(target)].in += vectors;
     }
-    // A rank's messages wait for the signals that it received before, so signals have a chain of their own.
+    // Signals have a chain of their own, because a rank's messages wait only for the signals that it received before.
     if (chunks.count == 0) return Lengthen(from, to, samples_, source != target);
     const std::uint32_t* const first = sampled_.data();
     const std::uint32_t* const end = first + samples_;
@@ -142,44 +144,46 @@ class Counter final : public Transfers {
     return static_cast<std::size_t>(rank) * (samples_ + 1) + sample;
   }
 
-  const Place& place_;
-  const double share_;  // size of a chunk as a part of a vector
+  const Topology& topology_;
+  const double share_;  // size of a chunk as a fraction of a vector
   const std::uint32_t samples_;
-  std::array<std::uint32_t, kSamples> sampled_{};  // indices of chunks, rising
+  std::array<std::uint32_t, kSamples> sampled_{};  // indices of chunks, ascending
   std::vector<BusyWork> ranks_;
   std::vector<Link> links_;    // by host
-  std::vector<Chain> chains_;  // by rank and sample: the longest chain up to the value that the rank holds
+  std::vector<Chain> chains_;  // by rank and sample: the longest chain of messages that led to the rank's value
   std::vector<std::pair<std::size_t, Chain>> arrivals_;  // chains that end in this round
   std::vector<Pair> pairs_;                              // by sending and receiving rank
   std::uint32_t round_ = 1;
 };
 
-ScheduleCost Count(const AlgorithmEntry& entry, const Place& place) {
-  const World world{.size = place.world_size(), .root = 0, .hosts = place.hosts};
-  Counter counter(place, ChunksOf(entry, world),
-                  entry.chunks_per_block(world) * BlocksOfVector(entry.collective, place.world_size()));
+ScheduleCost Count(const AlgorithmEntry& entry, const Topology& topology) {
+  const World world{.size = topology.world_size(), .root = 0, .hosts = topology.hosts};
+  Counter counter(topology, ChunksOf(entry, world),
+                  entry.chunks_per_block(world) * BlocksOfVector(entry.collective, topology.world_size()));
   entry.generate(world, counter);
   return counter.Take();
 }
 
-// A world of `ranks` ranks that resembles a larger one: its first hosts in full, or a part of its first host with the
-// same part of the cores.
-Place Shrunk(const Place& place, int ranks) {
-  const std::vector<int> by_host = RanksByHost(place);
+// A world of `ranks` ranks that resembles a larger one. It has the first hosts of the larger world. If the first host
+// alone has enough ranks, the smaller world is a part of that host, with a proportional number of CPU cores.
+Topology Shrunk(const Topology& topology, int ranks) {
+  const std::vector<int> by_host = RanksByHost(topology);
   if (by_host[0] >= ranks)
-    return Place::OneHost(ranks, static_cast<int>(std::int64_t{CoresOf(place, 0)} * ranks / by_host[0]));
-  Place shrunk;
+    return Topology::OneHost(ranks, static_cast<int>(std::int64_t{CoresOf(topology, 0)} * ranks / by_host[0]));
+  Topology shrunk;
   int left = ranks;
   for (std::size_t host = 0; host < by_host.size() && left > 0; ++host) {
     const int here = std::min(by_host[host], left);
     shrunk.hosts.insert(shrunk.hosts.end(), static_cast<std::size_t>(here), static_cast<int>(host));
-    shrunk.cores.push_back(CoresOf(place, host));
+    shrunk.cores.push_back(CoresOf(topology, host));
     left -= here;
   }
   return shrunk;
 }
 
-// Extrapolates: continues the growth from a world of half the size to a `whole` one, for `doublings` further doublings.
+// Extrapolates a count from its values in two worlds: `whole`, and `half` in a world of half the size. The result is
+// for a world that is 2^doublings times as large as the one of `whole`, if each doubling multiplies the count by the
+// ratio of `whole` to `half`.
 class Continued {
  public:
   explicit Continued(double doublings) : doublings_(doublings) {}
@@ -205,32 +209,32 @@ double BusyUs(const BusyWork& work, const MachineCosts& machine, double bytes) {
 
 }  // namespace
 
-int Place::host_count() const { return hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end()) + 1; }
+int Topology::host_count() const { return hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end()) + 1; }
 
-int Place::even_hosts() const {
+int Topology::even_hosts() const {
   const int count = host_count();
   return count > 0 && world_size() % count == 0 && hosts == Even(world_size(), count, 0).hosts ? count : 0;
 }
 
-Place Place::Even(int world_size, int host_count, int cores) {
+Topology Topology::Even(int world_size, int host_count, int cores) {
   RONDO_CHECK(host_count > 0 && world_size % host_count == 0);
-  Place place{{}, std::vector<int>(static_cast<std::size_t>(host_count), cores)};
-  for (int rank = 0; rank < world_size; ++rank) place.hosts.push_back(rank / (world_size / host_count));
-  return place;
+  Topology topology{{}, std::vector<int>(static_cast<std::size_t>(host_count), cores)};
+  for (int rank = 0; rank < world_size; ++rank) topology.hosts.push_back(rank / (world_size / host_count));
+  return topology;
 }
 
-bool Place::crowded() const {
+bool Topology::oversubscribed() const {
   const std::vector<int> ranks = RanksByHost(*this);
   for (std::size_t host = 0; host < ranks.size(); ++host)
     if (const int cores = CoresOf(*this, host); cores > 0 && ranks[host] > cores) return true;
   return false;
 }
 
-ScheduleCost CostOf(const AlgorithmEntry& entry, const Place& place) {
-  if (place.world_size() <= kCountedRanks) return Count(entry, place);
-  const ScheduleCost half = Count(entry, Shrunk(place, kCountedRanks / 2));
-  const ScheduleCost whole = Count(entry, Shrunk(place, kCountedRanks));
-  const Continued on(std::log2(static_cast<double>(place.world_size()) / kCountedRanks));
+ScheduleCost CostOf(const AlgorithmEntry& entry, const Topology& topology) {
+  if (topology.world_size() <= kCountedRanks) return Count(entry, topology);
+  const ScheduleCost half = Count(entry, Shrunk(topology, kCountedRanks / 2));
+  const ScheduleCost whole = Count(entry, Shrunk(topology, kCountedRanks));
+  const Continued on(std::log2(static_cast<double>(topology.world_size()) / kCountedRanks));
   return {.hops = on(half.hops, whole.hops),
           .remote_hops = on(half.remote_hops, whole.remote_hops),
           .rank = on(half.rank, whole.rank),
@@ -238,8 +242,8 @@ ScheduleCost CostOf(const AlgorithmEntry& entry, const Place& place) {
           .wire = on(half.wire, whole.wire)};
 }
 
-double PredictUs(const ScheduleCost& cost, bool crowded, const MachineCosts& machine, double bytes) {
-  const double hop_us = crowded ? machine.crowded_hop_us : machine.hop_us;
+double PredictUs(const ScheduleCost& cost, bool oversubscribed, const MachineCosts& machine, double bytes) {
+  const double hop_us = oversubscribed ? machine.oversubscribed_latency_us : machine.hop_us;
   const double latency_us = (cost.hops - cost.remote_hops) * hop_us + cost.remote_hops * machine.remote_hop_us;
   const double wire_us = cost.wire * bytes * 8e-3 / machine.wire_gbit_per_s;
   return latency_us + std::max({BusyUs(cost.rank, machine, bytes), BusyUs(cost.core, machine, bytes), wire_us});

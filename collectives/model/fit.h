@@ -7,15 +7,15 @@ namespace rondo {
 
 struct Fit {
   MachineCosts costs;
-  // Typical factor between prediction and measurement: 1.2 is 20%. It is the exponential of the root mean square of the
-  // ratios' logarithms.
+  // Typical factor between prediction and measurement: 1.2 means an error of 20%. The factor is the exponential of the
+  // root mean square of the logarithms of their ratios.
   double typical_error = 0;
 };
 
-// The constants with which the model fits `measured` best. Every time has the same weight, and errors are relative.
-// `cores`: number of cores of each measured host. Constants that no measurement depends on keep their value in `start`
-// (links between hosts; hosts with or without enough cores, if only the other kind was measured). No constant leaves
-// `start` by more than a factor of 1000. REQUIRES: a measured world of at least two ranks.
+// Returns the constants with which the model fits `measured` best. All measured times have the same weight, and errors
+// are relative. `cores`: number of CPU cores of each measured host. Constants that no measurement depends on keep their
+// value in `start`: for example, those of links between hosts if no measured world spans hosts. The fit changes no
+// constant by more than a factor of 1000. REQUIRES: a measured world of at least two ranks.
 Fit FitCosts(const MachineCosts& start, const std::vector<MeasuredWorld>& measured, int cores);
 
 }  // namespace rondo

@@ -8,8 +8,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Builds the tree from the parser's events. Open lists and objects form a path: each is the last element of the one
-// before.
+// Builds the tree from the parser's events. The lists and objects that are still open form a path: each is the last
+// element of the one before it.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(int max_depth) : max_depth_(static_cast<std::size_t>(max_depth)) {}
@@ -20,7 +20,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return Add(value); }
   bool number_float(number_float_t value, const string_t&) override { return Add(value); }
   bool string(string_t& value) override { return Add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // only in formats other than JSON
+  bool binary(binary_t&) override { return false; }  // called only for formats other than JSON
   bool start_object(std::size_t) override { return Open(JsonTree::Members()); }
   bool key(string_t& name) override {
     key_ = std::move(name);
@@ -56,7 +56,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 
   bool Open(JsonTree::Value value) {
     if (open_.size() == max_depth_) {
-      why_ = "lists in lists, too deep";
+      why_ = "lists are nested too deeply";
       return false;
     }
     open_.push_back({std::move(key_), std::move(value)});

@@ -1,5 +1,5 @@
-// A parsed JSON text. nlohmann-json does the parsing; its own value type is not used, because its destructor allocates
-// memory and must not fail.
+// A parsed JSON text. nlohmann-json does the parsing; its own value type is not used, because the destructor of
+// that type allocates memory, and a destructor must not fail.
 //
 // Thread rule: plain values, each for one thread at a time.
 #pragma once
@@ -18,7 +18,7 @@ namespace rondo {
 class JsonTree {
  public:
   using Items = std::vector<JsonTree>;
-  using Members = std::vector<std::pair<std::string, JsonTree>>;  // in the order of the text
+  using Members = std::vector<std::pair<std::string, JsonTree>>;  // members in the order of the text
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Items, Members>;
 
   JsonTree() = default;
@@ -38,11 +38,12 @@ class JsonTree {
   Result<bool> Boolean(std::string_view field) const;
   Result<double> Number(std::string_view field) const;             // integers, too
   Result<std::int64_t> WholeNumber(std::string_view field) const;  // an error if the number has a fraction
-  Result<std::uint64_t> SizeNumber(std::string_view field) const;  // an integer from 0 on
+  // an error unless the value is an integer of 0 or more
+  Result<std::uint64_t> SizeNumber(std::string_view field) const;
   Result<const Items*> List(std::string_view field) const;
   Result<const Members*> Object(std::string_view field) const;
 
-  // A value as JSON, for messages. For lists and objects it says only which of the two it is.
+  // This value as JSON, for messages. For a list or an object, the text says only which of the two it is.
   std::string Shown() const;
 
  private:

@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxDepth = 16;  // deeper than any profile
+constexpr int kMaxDepth = 16;  // maximum nesting of lists and objects; profiles need less
 constexpr int kFormat = 1;
 constexpr std::int64_t kMaxRanks = 1 << 16;
 
@@ -28,7 +28,7 @@ struct CostField {
 };
 constexpr std::array kCostFields{
     CostField{"hop_us", &MachineCosts::hop_us},
-    CostField{"crowded_hop_us", &MachineCosts::crowded_hop_us},
+    CostField{"oversubscribed_latency_us", &MachineCosts::oversubscribed_latency_us},
     CostField{"remote_hop_us", &MachineCosts::remote_hop_us},
     CostField{"message_us", &MachineCosts::message_us},
     CostField{"byte_ns", &MachineCosts::byte_ns},
@@ -36,9 +36,9 @@ constexpr std::array kCostFields{
     CostField{"wire_gbit_per_s", &MachineCosts::wire_gbit_per_s},
 };
 
-// Beyond the values of any machine, but far from overflow in sums and products of doubles.
-constexpr double kLeast = 1e-6, kMost = 1e12;
-bool IsSane(double value) { return value >= kLeast && value <= kMost; }
+// No machine has values beyond these bounds. Sums and products of values within them are far from overflow in doubles.
+constexpr double kMin = 1e-6, kMax = 1e12;
+bool IsSane(double value) { return value >= kMin && value <= kMax; }
 
 Result<MachineCosts> CostsFrom(const JsonTree& json) {
   MachineCosts costs;
@@ -46,7 +46,7 @@ Result<MachineCosts> CostsFrom(const JsonTree& json) {
     RONDO_ASSIGN(const JsonTree* const value, json.At(field.key));
     RONDO_ASSIGN(costs.*field.value, value->Number(fmt::format("costs.{}", field.key)));
     if (costs.*field.value != 0 && !IsSane(costs.*field.value))
-      return Fail(ErrorCode::kInvalidArgument, "costs.{} must be 0 or within {}..{}", field.key, kLeast, kMost);
+      return Fail(ErrorCode::kInvalidArgument, "costs.{} must be 0 or within {}..{}", field.key, kMin, kMax);
   }
   if (costs.wire_gbit_per_s == 0) return Fail(ErrorCode::kInvalidArgument, "costs.wire_gbit_per_s must be positive");
   return costs;
@@ -67,7 +67,7 @@ Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
   if (!parsed) return Fail(ErrorCode::kInvalidArgument, "measured.collective: there is no '{}'", collective);
   world.collective = *parsed;
   RONDO_ASSIGN(const std::int64_t ranks, Field(json, "ranks", &JsonTree::WholeNumber, "measured.ranks"));
-  RONDO_ASSIGN(world.crowded, Field(json, "crowded", &JsonTree::Boolean, "measured.crowded"));
+  RONDO_ASSIGN(world.oversubscribed, Field(json, "oversubscribed", &JsonTree::Boolean, "measured.oversubscribed"));
   const std::string where = fmt::format("measured {} of {} ranks", collective, ranks);
   if (ranks < 1 || ranks > kMaxRanks)
     return Fail(ErrorCode::kInvalidArgument, "{}: ranks must be within 1..{}", where, kMaxRanks);
@@ -76,7 +76,8 @@ Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
   RONDO_ASSIGN(const std::int64_t hosts,
                given_hosts != nullptr ? given_hosts->WholeNumber("measured.hosts") : Result<std::int64_t>(1));
   if (hosts < 1 || ranks % hosts != 0)
-    return Fail(ErrorCode::kInvalidArgument, "{}: hosts must divide them, {} does not", where, hosts);
+    return Fail(ErrorCode::kInvalidArgument, "{}: hosts is {}, which does not divide the number of ranks", where,
+                hosts);
   world.hosts = static_cast<int>(hosts);
   RONDO_ASSIGN(const auto* const sizes, Field(json, "bytes", &JsonTree::List, where + ": bytes"));
   for (const JsonTree& size : *sizes) {
@@ -90,12 +91,12 @@ Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
   for (const auto& [name, values] : *measured) {
     const auto algorithm = ParseAlgorithm(name);
     if (!algorithm || FindAlgorithm(world.collective, *algorithm) == nullptr)
-      return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' serves it", where, name);
+      return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' supports it", where, name);
     MeasuredWorld::Times times{*algorithm, {}};
     const std::string field = fmt::format("{}: us.{}", where, name);
     const auto same = [&](const MeasuredWorld::Times& other) { return other.algorithm == *algorithm; };
     if (std::any_of(world.times.begin(), world.times.end(), same))
-      return Fail(ErrorCode::kInvalidArgument, "{} is there twice", field);
+      return Fail(ErrorCode::kInvalidArgument, "{} appears twice", field);
     RONDO_ASSIGN(const auto* const list, values.List(field));
     for (const JsonTree& value : *list) {
       RONDO_ASSIGN(const double us, value.Number(field));
@@ -103,18 +104,18 @@ Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
     }
     const auto wrong = [](double us) { return !IsSane(us); };
     if (times.us.size() != world.bytes.size() || std::any_of(times.us.begin(), times.us.end(), wrong))
-      return Fail(ErrorCode::kInvalidArgument, "{} must have a positive time for each of bytes", field);
+      return Fail(ErrorCode::kInvalidArgument, "{} must have one positive time for each entry of 'bytes'", field);
     world.times.push_back(std::move(times));
   }
   return world;
 }
 
 std::string TextOf(const MeasuredWorld& world) {
-  std::string text = fmt::format(R"({{"collective": "{}", "ranks": {},{} "crowded": {},)"
+  std::string text = fmt::format(R"({{"collective": "{}", "ranks": {},{} "oversubscribed": {},)"
                                  "\n   \"bytes\": [{}],\n   \"us\": {{",
                                  Name(world.collective), world.world_size,
-                                 world.hosts == 1 ? "" : fmt::format(" \"hosts\": {},", world.hosts), world.crowded,
-                                 fmt::join(world.bytes, ", "));
+                                 world.hosts == 1 ? "" : fmt::format(" \"hosts\": {},", world.hosts),
+                                 world.oversubscribed, fmt::join(world.bytes, ", "));
   for (std::size_t i = 0; i < world.times.size(); ++i)
     text += fmt::format("{}\n     \"{}\": [{}]", i == 0 ? "" : ",", Name(world.times[i].algorithm),
                         fmt::join(world.times[i].us, ", "));
@@ -141,10 +142,10 @@ std::optional<double> MeasuredWorld::Us(Algorithm algorithm, std::uint64_t of_by
   return std::exp(std::log(us[above - 1]) * (1 - along) + std::log(us[above]) * along);
 }
 
-const MeasuredWorld* Profile::Find(Collective collective, int world_size, int hosts, bool crowded) const {
+const MeasuredWorld* Profile::Find(Collective collective, int world_size, int hosts, bool oversubscribed) const {
   for (const MeasuredWorld& world : measured) {
     if (world.collective == collective && world.world_size == world_size && world.hosts == hosts &&
-        world.crowded == crowded)
+        world.oversubscribed == oversubscribed)
       return &world;
   }
   return nullptr;
@@ -171,7 +172,8 @@ namespace {
 Result<Profile> ProfileFrom(const JsonTree& json) {
   RONDO_ASSIGN(const std::int64_t format, Field(json, "rondo_profile", &JsonTree::WholeNumber, "rondo_profile"));
   if (format != kFormat)
-    return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, this version reads {}", format, kFormat);
+    return Fail(ErrorCode::kInvalidArgument, "rondo_profile is {}, but this version of Rondo reads {}", format,
+                kFormat);
   Profile profile;
   RONDO_ASSIGN(profile.name, Field(json, "name", &JsonTree::String, "name"));
   RONDO_ASSIGN(const auto* const provenance, Field(json, "provenance", &JsonTree::Object, "provenance"));
@@ -184,8 +186,8 @@ Result<Profile> ProfileFrom(const JsonTree& json) {
   RONDO_ASSIGN(const auto* const measured, Field(json, "measured", &JsonTree::List, "measured"));
   for (const JsonTree& world : *measured) {
     RONDO_ASSIGN(MeasuredWorld one, WorldFrom(world));
-    if (profile.Find(one.collective, one.world_size, one.hosts, one.crowded) != nullptr)
-      return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks{} is there twice", Name(one.collective),
+    if (profile.Find(one.collective, one.world_size, one.hosts, one.oversubscribed) != nullptr)
+      return Fail(ErrorCode::kInvalidArgument, "measured {} of {} ranks{} appears twice", Name(one.collective),
                   one.world_size, one.hosts == 1 ? "" : fmt::format(" on {} hosts", one.hosts));
     profile.measured.push_back(std::move(one));
   }
@@ -198,7 +200,8 @@ Result<Profile> ParseProfile(std::string_view json) {
   return OrOutOfMemory("reading a profile", [&]() -> Result<Profile> {
     const auto parsed = JsonTree::Parse(json, kMaxDepth);
     if (!parsed)
-      return Fail(ErrorCode::kInvalidArgument, "not a profile as `rondo tune` writes it: {}", parsed.error().message());
+      return Fail(ErrorCode::kInvalidArgument, "this is not a profile that `rondo tune` wrote: {}",
+                  parsed.error().message());
     return ProfileFrom(*parsed);
   });
 }
@@ -218,7 +221,7 @@ std::shared_ptr<const Profile> DefaultProfile() {
   static const std::shared_ptr<const Profile> profile = [] {
     auto parsed = ParseProfile(kDefaultProfileJson);
     if (!parsed && parsed.error().code() == ErrorCode::kOutOfMemory)
-      throw std::bad_alloc();  // a later call may succeed
+      throw std::bad_alloc();  // leaves `profile` uninitialized, so that a later call tries again
     RONDO_CHECK(parsed.has_value());
     return std::make_shared<const Profile>(std::move(*parsed));
   }();

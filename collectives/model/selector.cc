@@ -18,16 +18,16 @@ constexpr const char* kMeasured = "the fastest as measured";
 constexpr const char* kPredicted = "the fastest as predicted";
 constexpr const char* kOnlyOne = "the only one that serves this call";
 
-// Algorithms are compared at two sizes per doubling, up to 2^44 bytes. Halfway between two sizes the choice changes.
-// Sizes are quarters of a doubling, and exact, so that the choice changes at the same byte on every machine.
+// Sizes are in quarters of a doubling. Algorithms are compared at every second one, up to 2^44 bytes, and the choice
+// changes at the size between. The factors are constants, so that the choice changes at the same byte on every machine.
 constexpr int kDoublings = 44;
 constexpr std::array kQuarters{1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429};
 std::uint64_t SizeOfQuarter(int quarter) {
   return static_cast<std::uint64_t>(std::ldexp(kQuarters[static_cast<std::size_t>(quarter % 4)], quarter / 4));
 }
 
-// Relative differences below this do not count. Noise in the measurements must not make the choice alternate, and
-// several equal algorithms must not be ranked by it.
+// Times that differ by a smaller factor count as equal. Noise in the measurements must not make the choice alternate
+// between sizes, and must not decide between equally fast algorithms.
 constexpr double kNoise = 1.05;
 
 std::size_t KindOf(const Call& call) {
@@ -50,29 +50,30 @@ std::string NamesOfFit(const Call& call) {
 
 }  // namespace
 
-// The choice by size: each entry covers sizes up to `up_to_bytes` and above those of the entry before.
+// The choice for each range of sizes: each entry is for the sizes above the entry before it, up to `up_to_bytes`.
 struct Selector::Table {
   struct Stretch {
     std::uint64_t up_to_bytes;
     Selection selection;
   };
-  std::vector<Stretch> stretches;  // rising; the last covers all larger sizes; empty: no algorithm serves
+  // In ascending order. The last entry covers all larger sizes. Empty: no algorithm supports the call.
+  std::vector<Stretch> stretches;
 };
 
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call) {
   if (Reduces(call.collective) && call.reproducible && !entry.traits.left_fold)
-    return "reproducible mode wants the left fold in rank order, which it is not";
+    return "it does not reduce by the left fold in rank order, which reproducible mode needs";
   if (Reduces(call.collective) && !call.commutative && !entry.traits.rank_order && !entry.traits.left_fold)
-    return "the operation does not commute and its operands do not stand in rank order";
-  if (!call.equal_counts && entry.traits.needs_equal_counts) return "it wants equal counts";
+    return "it does not keep operands in rank order, but the operation does not commute";
+  if (!call.equal_counts && entry.traits.needs_equal_counts) return "it needs equal counts";
   return std::nullopt;
 }
 
-Selector::Selector(std::shared_ptr<const Profile> profile, Place place)
+Selector::Selector(std::shared_ptr<const Profile> profile, Topology topology)
     : profile_(std::move(profile)),
-      place_(std::move(place)),
-      crowded_(place_.crowded()),
-      even_hosts_(place_.even_hosts()),
+      topology_(std::move(topology)),
+      oversubscribed_(topology_.oversubscribed()),
+      even_hosts_(topology_.even_hosts()),
       costs_(AllAlgorithms().size()) {}
 
 Selector::~Selector() = default;
@@ -81,13 +82,13 @@ Result<Selection> Selector::Choose(std::optional<Algorithm> wanted, const Call& 
   if (!wanted) {
     for (const Table::Stretch& stretch : TableOf(call).stretches)
       if (call.bytes <= stretch.up_to_bytes) return stretch.selection;
-    return Fail(ErrorCode::kUnsupported, "no algorithm serves {} like this", Name(call.collective));
+    return Fail(ErrorCode::kUnsupported, "no algorithm supports this {}", Name(call.collective));
   }
   const AlgorithmEntry* const entry = FindAlgorithm(call.collective, *wanted);
   if (entry == nullptr)
-    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve {}", Name(*wanted), Name(call.collective));
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not support {}", Name(*wanted), Name(call.collective));
   if (const auto unfit = Unfit(*entry, call))
-    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not serve this {}: {} (these do: {})", Name(*wanted),
+    return Fail(ErrorCode::kInvalidArgument, "algorithm {} does not support this {}: {} (these do: {})", Name(*wanted),
                 Name(call.collective), *unfit, NamesOfFit(call));
   return Selection{*wanted, "asked for"};
 }
@@ -106,16 +107,17 @@ Candidate Selector::Expect(Algorithm algorithm, const Call& call) const {
 
 const ScheduleCost& Selector::CostOfEntry(const AlgorithmEntry& entry) const {
   auto& cost = costs_[static_cast<std::size_t>(&entry - AllAlgorithms().data())];
-  if (!cost) cost = CostOf(entry, place_);
+  if (!cost) cost = CostOf(entry, topology_);
   return *cost;
 }
 
 Candidate Selector::ExpectLocked(const AlgorithmEntry& entry, const Call& call) const {
-  const MeasuredWorld* const world = profile_->Find(call.collective, place_.world_size(), even_hosts_, crowded_);
+  const MeasuredWorld* const world =
+      profile_->Find(call.collective, topology_.world_size(), even_hosts_, oversubscribed_);
   if (const auto us = world != nullptr ? world->Us(entry.algorithm, call.bytes) : std::nullopt)
     return {entry.algorithm, *us, true};
   const auto bytes = static_cast<double>(call.bytes);
-  return {entry.algorithm, PredictUs(CostOfEntry(entry), crowded_, profile_->costs, bytes), false};
+  return {entry.algorithm, PredictUs(CostOfEntry(entry), oversubscribed_, profile_->costs, bytes), false};
 }
 
 std::vector<Candidate> Selector::CandidatesLocked(const Call& call) const {
@@ -146,9 +148,9 @@ std::unique_ptr<const Selector::Table> Selector::MakeTable(Call call) const {
     call.bytes = i == 0 ? 0 : SizeOfQuarter(2 * i);
     const std::vector<Candidate> candidates = CandidatesLocked(call);
     if (candidates.empty()) return table;
-    // Among equally fast candidates, the one with the lowest number is chosen. A measured one keeps its place from the
-    // size before, since noise would make the choice alternate. A predicted one does not: a large vector must not keep
-    // the algorithm that is best for small ones.
+    // Among equally fast candidates, the one with the lowest number is chosen. A measured one that was chosen for the
+    // size before stays chosen, because otherwise noise would make the choice alternate. A predicted one does not: a
+    // large vector must not keep the algorithm that is best for small ones.
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates) {
       const Candidate& fastest = candidates.front();

@@ -1,6 +1,6 @@
-// The credit for eager messages on one lane, in both directions: how much this rank may still send, and how much its
-// peer may. All counts are bytes of the stream (CreditOf), totals since the lane began. So a header may repeat a count
-// or leave one out without harm.
+// Counts the credit for eager messages on one lane in both directions: how much this rank may still send, and how much
+// its peer may still send. All counts are totals of stream bytes (CreditOf) since the lane began. So no harm is done if
+// a header repeats a count or leaves one out.
 //
 // Thread rule: a plain value; callers synchronize.
 #pragma once
@@ -41,7 +41,7 @@ class EagerCredit {
   void Owe(std::uint64_t message_bytes) { owed_ += CreditOf(message_bytes); }
   // Whether so much credit is owed that a frame must be sent only to return it.
   bool OwesMuch() const { return owed_ > returned_ && (owed_ - returned_) * kReturnFraction >= limit_; }
-  // The total that the next header must carry as returned.
+  // The total of returned credit that the next header must carry.
   std::uint64_t Return() { return returned_ = owed_; }
 
  private:

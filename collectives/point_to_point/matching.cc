@@ -8,7 +8,8 @@
 namespace rondo {
 namespace {
 
-// A spare node keeps its memory if that is at most kKeptBytes. There are at most kMaxSpares spare nodes.
+// A spare node keeps its memory for data if that memory has at most kKeptBytes. There are at most kMaxSpares spare
+// nodes.
 constexpr std::size_t kKeptBytes = 4096;
 constexpr std::size_t kMaxSpares = 64;
 

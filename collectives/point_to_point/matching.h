@@ -1,8 +1,8 @@
 // Matches messages with receives. It holds receives that wait for messages, and messages that wait for receives.
 //
 //   - A message goes to the receive that was posted first among the receives that accept it.
-//   - A receive takes the message that arrived first among the messages of one rank that it accepts. If it accepts any
-//     rank, the ranks are searched in rotation, so that a rank that sends much does not delay the others.
+//   - Among one rank's messages, a receive takes the first to arrive that it accepts. If it accepts any rank, the ranks
+//     are searched in rotation, so that a rank that sends much does not delay the others.
 // Both rules together keep the order of messages of one (sender, tag).
 //
 // A search is linear in the number of posted receives, or of held messages of the ranks that the receive accepts. The
@@ -47,7 +47,7 @@ class Matching {
     receive.stage = MessageStage::kPosted;
     posted_.InsertSorted(receive, [&](const MessageOperation& other) { return other.order > receive.order; });
   }
-  // Queues a receive whose message was withdrawn. The engine takes it by TakePostedAgain and matches it again.
+  // Queues a receive whose message was withdrawn. The engine takes it with TakePostedAgain and matches it again.
   void PostAgain(MessageOperation& receive) { again_.PushBack(receive); }
   MessageOperation* TakePostedAgain();
   // Removes and returns the posted receive for an arriving message; null if there is none.

@@ -101,7 +101,7 @@ void MessageEngine::Match(MessageOperation& receive) {
   lanes_[static_cast<std::size_t>(held->source)]->Take(receive, *held);
 }
 
-void MessageEngine::Meet(Rank peer) {
+void MessageEngine::AcceptLane(Rank peer) {
   // If no lane can be made, the peer's sends wait and report why. No operation of this rank has failed.
   (void)LaneTo(peer);
 }
@@ -140,7 +140,7 @@ void MessageEngine::BeginEnd(PostedReceives receives) {
   matching_.ForEachHeld([&](HeldMessage& held) {
     if (held.own_send == nullptr) return;
     completions_.Fail(*held.own_send,
-                      Error(ErrorCode::kClosed, fmt::format("rank {} closed without a receive for it: {}",
+                      Error(ErrorCode::kClosed, fmt::format("rank {} closed without posting a receive for the {}",
                                                             options_.rank, Describe(*held.own_send))));
     matching_.Forget(held);
   });
@@ -203,7 +203,7 @@ bool MessageEngine::HasLeft(Rank peer) const {
 
 Error MessageEngine::Left(Rank peer, const MessageOperation& operation) const {
   const std::string who = peer == kAnyRank ? "every other rank" : fmt::format("rank {}", peer);
-  return Error(ErrorCode::kClosed, fmt::format("{} closed before the {} was through", who, Describe(operation)))
+  return Error(ErrorCode::kClosed, fmt::format("{} closed before the {} was complete", who, Describe(operation)))
       .With([&](ErrorDetails& d) { d.culprit = peer == kAnyRank ? kNoRank : peer; });
 }
 
@@ -266,7 +266,8 @@ std::optional<Error> MessageEngine::Expire(TimePoint now) {
       case MessageStage::kPosted: completions_.Fail(operation, std::move(late)); break;
       case MessageStage::kSending:
       case MessageStage::kReleasing:
-        // A message without bytes lends only its header to the lane, and the lane owns the header's memory.
+        // A send without bytes can be abandoned: the lane reads only the message's header, and the lane owns that
+        // memory.
         if (operation.bytes > 0) return late;
         lanes_[static_cast<std::size_t>(operation.peer)]->LetGo(operation);
         completions_.Fail(operation, std::move(late));
@@ -297,11 +298,11 @@ std::string MessageEngine::Explain(const MessageOperation& operation) const {
     return fmt::format("{} ({})", lanes_[static_cast<std::size_t>(peer)]->Explain(operation),
                        endpoint_.DescribePeer(peer));
   }
-  std::string text = operation.peer == kAnyRank ? "none has come from any rank"
+  std::string text = operation.peer == kAnyRank ? "none has arrived from any rank"
                      : peer == options_.rank
                          ? fmt::format("rank {} itself has sent none", peer)
-                         : fmt::format("none has come from rank {} ({})", peer, endpoint_.DescribePeer(peer));
-  // If the tag is wrong, the tag that did arrive helps most.
+                         : fmt::format("none has arrived from rank {} ({})", peer, endpoint_.DescribePeer(peer));
+  // If a message with another tag has arrived, its tag helps the user most.
   const HeldMessage* other = nullptr;
   std::size_t others = 0;
   matching_.ForEachHeld([&](const HeldMessage& held) {

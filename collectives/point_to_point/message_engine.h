@@ -9,7 +9,7 @@
 // receive.
 //
 // The engine makes a lane when a send or receive first names the peer, or when the peer has opened its lane to this
-// rank (Meet). A receive from any rank makes no lane, because each sender opens its own.
+// rank (AcceptLane). A receive from any rank makes no lane, because each sender opens its own.
 //
 // The engine is sans-I/O: it never blocks, owns no thread, and reads no clock. In steady state, messages that match a
 // posted receive allocate nothing. Thread rule: one thread at a time, the owner of the endpoint.
@@ -47,37 +47,39 @@ class MessageEngine {
 
   // Starts an operation. If no lane can be made, the operation fails at once. REQUIRES: peer and tag are valid.
   void Start(MessageOperation& operation);
-  // The peer has opened its lane of messages to this rank.
-  void Meet(Rank peer);
-  // The peer has sent its goodbye. Messages that it sent before are still received. When its lane has ended too, or if
-  // there is no lane, EndDeparted fails the operations that need the peer. An error of EndDeparted (those of Poll) is
-  // final.
+  // Must be called when the peer has opened its lane of messages to this rank.
+  void AcceptLane(Rank peer);
+  // Must be called when the peer has sent its goodbye. Messages that the peer sent before are still received. When its
+  // lane has ended too, or if there is no lane, EndDeparted fails the operations that need the peer. An error that
+  // EndDeparted returns is one of those of Poll, and is final.
   void Depart(Rank peer);
   Status EndDeparted();
-  // This rank closes and starts no more operations. Announced messages that no receive has matched are refused. Peers
-  // get an end frame, so that their receives from this rank end too. With kGivenUp, posted receives end with kClosed.
+  // Called when this rank closes and starts no more operations. Announced messages that no receive has matched are
+  // refused. Peers get an end frame, so that their receives from this rank end too. With kGivenUp, posted receives end
+  // with kClosed.
   void BeginEnd(PostedReceives receives = PostedReceives::kStay);
 
-  // Moves what can move; true if anything did. An error (kProtocol, kOutOfMemory, kCorrupt) is final: the caller must
-  // revoke the lanes and then call FailAll.
+  // Moves the bytes that can move now. Returns whether anything moved. An error (kProtocol, kOutOfMemory, kCorrupt) is
+  // final: the caller must revoke the lanes and then call FailAll.
   Result<bool> Poll();
-  // Whether a frame has arrived that Poll would receive. The call checks the lanes a few times, which takes no longer
-  // than a Poll and the work around it. With more than a few lanes it checks none and returns false.
+  // Whether a frame has arrived that Poll would receive. The call checks each lane once or a few times, which takes no
+  // longer than one call of Poll. If there are more than a few lanes, it returns false without a check.
   bool Glance();
   // How many operations have ended since the last call.
   std::uint32_t TakeFinished() { return completions_.Take(); }
   // Whether answers, credit or an end frame wait to be sent, even if no operation of this rank is pending.
   bool HasOutput() const;
 
-  // The earliest deadline of the pending operations; TimePoint::max() if there are none. It may be too early.
+  // The earliest deadline of the pending operations; TimePoint::max() if there are none. The result may be earlier than
+  // the true deadline.
   TimePoint next_deadline() const { return next_deadline_; }
   // Extends the deadlines of all pending operations.
   void PutOffDeadlines(Duration by);
   // Ends late operations with kTimeout. An operation whose bytes are already in transfer cannot be withdrawn: its error
   // is returned instead, and is final for the whole engine.
   std::optional<Error> Expire(TimePoint now);
-  // The error (kTimeout) that the oldest pending operation has not ended within `whose` time, and why. If no operation
-  // is pending, the error says that a message has not begun.
+  // Returns an error (kTimeout). It says that the oldest pending operation did not end within `time`, and why; `whose`
+  // says whose time limit it is ("Close's "). If no operation is pending, the error says that a message has not begun.
   Error LateFor(std::string_view whose, Duration time) const;
 
   // A peer that is needed, has not departed, and whose lane has failed or ended.
@@ -100,7 +102,7 @@ class MessageEngine {
   void StartSend(MessageOperation& send);
   void StartReceive(MessageOperation& receive);
   void SendToSelf(MessageOperation& send);
-  // Gives `receive` a held message, or posts it.
+  // Gives a held message to `receive`, or posts `receive`.
   void Match(MessageOperation& receive);
   void TakeOwn(MessageOperation& receive, HeldMessage& held);
   // Fails the posted receives whose possible senders have all left.
@@ -117,9 +119,9 @@ class MessageEngine {
   Matching matching_;
   std::vector<std::unique_ptr<MessageLane>> lanes_;  // indexed by peer
   std::vector<MessageLane*> open_;                   // the lanes that exist
-  std::size_t first_ = 0;                            // index (modulo) of the lane to poll first
-  std::vector<bool> departed_;                       // by peer: its goodbye has arrived
-  std::size_t ended_lanes_ = 0;                      // lanes whose peer has sent its end frame, as last counted
+  std::size_t first_ = 0;                            // index of the lane to poll first, modulo the number of lanes
+  std::vector<bool> departed_;                       // for each peer: whether its goodbye has arrived
+  std::size_t ended_lanes_ = 0;  // number of lanes whose peer has sent its end frame, when last counted
   ActiveList active_;
   std::uint64_t receives_ = 0;
   std::uint64_t own_held_bytes_ = 0;  // credit of messages from this rank to itself that are held as copies

@@ -60,8 +60,9 @@ std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBy
   if (out.tag < 0) return "a tag below 0";
   if (SizeOf(out.data_type) == 0) return "an unknown data type";
   if (out.refusal > Refusal::kClosed || (out.refusal != Refusal::kNone) != (out.type == MessageFrameType::kRefusal))
-    return "a refusal that is none";
-  if (Describes(out.type) && out.message_bytes % SizeOf(out.data_type) != 0) return "a part of an element";
+    return "a refusal without a reason, or a reason without a refusal";
+  if (Describes(out.type) && out.message_bytes % SizeOf(out.data_type) != 0)
+    return "a message whose size is not a multiple of its element's size";
   if (out.type == MessageFrameType::kMessage && out.payload_bytes != out.message_bytes) return "a message in parts";
   if (!Carries(out.type) && out.payload_bytes != 0) return "payload where none belongs";
   return std::nullopt;

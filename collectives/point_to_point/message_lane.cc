@@ -13,9 +13,9 @@ namespace {
 // Maximum number of polls in a row that only send and do not read from the lane.
 constexpr std::uint32_t kLooksSkipped = 4;
 
-// Limits the frames of bodies, so that a frame with checksums is still in the cache when it is verified.
+// Limits the size of body frames, so that a frame with checksums is still in the cache when it is verified.
 MessageLimits WithFrames(MessageLimits limits) {
-  if (limits.checksums) limits.body_frame_bytes = std::min(limits.body_frame_bytes, kMostCheckedPayload);
+  if (limits.checksums) limits.body_frame_bytes = std::min(limits.body_frame_bytes, kMaxCheckedPayload);
   return limits;
 }
 
@@ -107,7 +107,7 @@ void MessageLane::Withdraw(MessageOperation& send) {
 }
 
 void MessageLane::LetGo(const MessageOperation& send) {
-  RONDO_CHECK(send.bytes == 0, "{} bytes of it are lent to the lane", send.bytes);
+  RONDO_CHECK(send.bytes == 0, "{} bytes of it are in use by the lane", send.bytes);
   for (std::size_t i = outgoing_.first; i < outgoing_.count; ++i)
     if (outgoing_.frames[i].send == &send) outgoing_.frames[i].send = nullptr;
 }
@@ -162,9 +162,9 @@ Result<bool> MessageLane::ReceiveFrames() {
       RONDO_ASSIGN(const bool found, receiver_.PeekHeader(bytes));
       if (!found) return moved;
       MessageHeader header;
-      if (const auto fault = Decode(bytes, header)) return Breach(std::string(*fault));
+      if (const auto fault = Decode(bytes, header)) return Breach(fmt::format("an invalid frame ({})", *fault));
       if (header.stream_offset != lane_.consumed())
-        return Breach(fmt::format("a header that says it is at {}", header.stream_offset));
+        return Breach(fmt::format("a header that names stream offset {}", header.stream_offset));
       receiver_.Begin(header.payload_bytes);
       incoming_ = {.type = header.type};
       RONDO_TRY(OnHeader(header));
@@ -206,8 +206,9 @@ bool MessageLane::TakePayload() {
 
 Status MessageLane::OnHeader(const MessageHeader& header) {
   if (!credit_.Regain(header.returned_bytes))
-    return Breach(fmt::format("a return of {} bytes of credit in all, after {} of {}", header.returned_bytes,
-                              credit_.regained(), credit_.spent()));
+    return Breach(
+        fmt::format("a return of {} bytes of credit in all, although {} of the {} spent bytes had been returned",
+                    header.returned_bytes, credit_.regained(), credit_.spent()));
   switch (header.type) {
     case MessageFrameType::kMessage:
     case MessageFrameType::kAnnouncement: return OnMessage(header);
@@ -223,15 +224,15 @@ Status MessageLane::OnHeader(const MessageHeader& header) {
 
 Status MessageLane::OnMessage(const MessageHeader& header) {
   if (header.id != ++last_incoming_id_)
-    return Breach(fmt::format("message number {} where {} was due", header.id, last_incoming_id_));
+    return Breach(fmt::format("message number {}, expected {}", header.id, last_incoming_id_));
   const bool eager = header.type == MessageFrameType::kMessage;
   if (eager) {
     if (!credit_.Take(header.message_bytes))
       return Breach(fmt::format("a message of {} bytes beyond its credit (eager_credit_bytes is {} here)",
                                 header.message_bytes, limits_.eager_credit_bytes));
   } else if (++held_announcements_ > limits_.max_announced_messages) {
-    return Breach(
-        fmt::format("more announcements than max_announced_messages, {} here", limits_.max_announced_messages));
+    return Breach(fmt::format("more announcements than max_announced_messages, which is {} here",
+                              limits_.max_announced_messages));
   }
 
   MessageOperation* const receive = matching_.TakeReceive(peer(), header.tag);
@@ -266,9 +267,10 @@ Status MessageLane::OnMessage(const MessageHeader& header) {
 Status MessageLane::OnBody(const MessageHeader& header) {
   MessageOperation* const receive =
       awaiting_body_.Find([&](const MessageOperation& one) { return one.id == header.id; });
-  if (receive == nullptr) return Breach(fmt::format("the body of message {}, which nobody cleared", header.id));
+  if (receive == nullptr)
+    return Breach(fmt::format("the body of message {}, for which this rank has not asked", header.id));
   if (header.payload_offset != receive->done || header.payload_bytes > receive->message_bytes - receive->done)
-    return Breach(fmt::format("{} bytes at offset {} of message {}, of which {} of {} bytes had come",
+    return Breach(fmt::format("{} bytes at offset {} of message {}, of which {} of {} bytes had arrived",
                               header.payload_bytes, header.payload_offset, header.id, receive->done,
                               receive->message_bytes));
   receive->stage = MessageStage::kReceiving;
@@ -279,8 +281,10 @@ Status MessageLane::OnBody(const MessageHeader& header) {
 Status MessageLane::OnAnswer(const MessageHeader& header) {
   MessageOperation* const send = announced_.Find([&](const MessageOperation& one) { return one.id == header.id; });
   if (send == nullptr) {
-    // An answer and a withdrawal may cross on the wire. An answer to an id that was never sent is an error.
-    if (header.id > last_id_) return Breach(fmt::format("an answer to message {}, of {}", header.id, last_id_));
+    // An answer and a withdrawal may cross on the wire, so an answer to a message that is no longer announced is
+    // ignored. An answer to an id that was never sent is an error.
+    if (header.id > last_id_)
+      return Breach(fmt::format("an answer to message {}, but only {} messages were sent", header.id, last_id_));
     return {};
   }
   --announced_count_;
@@ -292,14 +296,15 @@ Status MessageLane::OnAnswer(const MessageHeader& header) {
     return {};
   }
   if (header.refusal == Refusal::kClosed) {
-    completions_.Fail(*send, Error(ErrorCode::kClosed,
-                                   fmt::format("rank {} closed without a receive for it: {}", peer(), Describe(*send)))
-                                 .With([&](ErrorDetails& d) { d.culprit = peer(); }));
+    completions_.Fail(*send,
+                      Error(ErrorCode::kClosed,
+                            fmt::format("rank {} closed without posting a receive for the {}", peer(), Describe(*send)))
+                          .With([&](ErrorDetails& d) { d.culprit = peer(); }));
     return {};
   }
   completions_.Fail(
       *send, Error(ErrorCode::kMismatch,
-                   fmt::format("the receive on rank {} does not fit it ({} x {}): {}", peer(), Name(header.data_type),
+                   fmt::format("the receive on rank {} ({} x {}) does not fit the {}", peer(), Name(header.data_type),
                                header.message_bytes / SizeOf(header.data_type), Describe(*send)))
                  .With([&](ErrorDetails& d) { d.culprit = peer(); }));
   return {};
@@ -315,7 +320,8 @@ Status MessageLane::OnWithdrawal(const MessageHeader& header) {
   MessageOperation* receive = clearing_.Find(is_it);
   if (receive == nullptr) receive = awaiting_body_.Find(is_it);
   if (receive == nullptr) return {};  // this rank had refused the message
-  if (receive->done > 0) return Breach(fmt::format("message {} withdrawn in its midst", header.id));
+  if (receive->done > 0)
+    return Breach(fmt::format("the withdrawal of message {} after a part of it was sent", header.id));
   // The receive waits again, as if it had never matched the message.
   StageList::Remove(*receive);
   receive->message = {};
@@ -328,7 +334,8 @@ void MessageLane::FinishIncoming() {
   receiver_.End();
   switch (done.type) {
     case MessageFrameType::kMessage:
-      if (done.held != nullptr && done.held->receiver == nullptr) return;  // credit returns when a receive takes it
+      // the credit of a held message returns when a receive takes it
+      if (done.held != nullptr && done.held->receiver == nullptr) return;
       if (done.held != nullptr) {
         MessageOperation& receive = *done.held->receiver;
         std::copy_n(done.held->data.get(), receiver_.payload_bytes(), receive.buffer);
@@ -357,7 +364,7 @@ std::string MessageLane::Explain(const MessageOperation& operation) const {
       if (announced_count_ >= limits_.max_announced_messages)
         return fmt::format("rank {} has posted no receives for {} messages before it (max_announced_messages)", other,
                            announced_count_);
-      return fmt::format("rank {} takes nothing from the lane", other);
+      return fmt::format("rank {} does not read from the lane", other);
     case MessageStage::kAnnounced: return fmt::format("rank {} has posted no receive for it", other);
     case MessageStage::kSending:
       return fmt::format("rank {} has taken {} of {} bytes", other, operation.done, operation.bytes);
@@ -368,13 +375,16 @@ std::string MessageLane::Explain(const MessageOperation& operation) const {
       return fmt::format("rank {} has sent {} of {} bytes of the message with tag {}", other, operation.done,
                          operation.message_bytes, operation.message.tag);
   }
-  return "nothing of it has happened";
+  return "it has not begun";
 }
 
 tl::unexpected<Error> MessageLane::Breach(std::string what) const {
-  return Fail(Error(ErrorCode::kProtocol, fmt::format("rank {} sent {} on the lane of messages to rank {}, at {}",
-                                                      peer(), what, self_, lane_.consumed()))
-                  .With([&](ErrorDetails& d) { d.culprit = peer(); }));
+  return Fail(
+      Error(ErrorCode::kProtocol,
+            fmt::format(
+                "rank {0} broke the protocol on the lane of messages to rank {2}, at stream offset {3}: it sent {1}",
+                peer(), what, self_, lane_.consumed()))
+          .With([&](ErrorDetails& d) { d.culprit = peer(); }));
 }
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// The protocol of messages with one peer: messages that are sent, received, or wait for the other side.
+// Exchanges messages with one peer, and keeps those that wait for the other side.
 //
-// Eager: a small message is sent at once, within the credit that the receiver has granted. If a matching receive is
+// Eager: a small message is sent immediately, within the credit that the receiver has granted. If a matching receive is
 // posted, the message is received directly into the receive's memory. Otherwise the receiver holds the message, and
 // returns its credit when a receive has taken it.
 //
@@ -9,16 +9,16 @@
 // user's memory.
 //
 // Messages and announcements are sent in the order of their issue. Frames that are ready together are written together,
-// because a write may be a system call or a packet.
+// because every write may cost a system call or a packet.
 //
-// So the memory that a peer can make this rank hold is limited, by eager_credit_bytes and max_announced_messages. If
-// both limits are reached, sends wait at the sender, in their order. A lane always reads what arrives: a message
+// The limits eager_credit_bytes and max_announced_messages limit the memory that a peer can make this rank hold. If
+// both limits are reached, sends wait at the sender, in their order. A lane reads everything that arrives: a message
 // without a receive never stops it.
 //
 // With checksums, the lane uses a header only after its checksum has matched. A message succeeds only when the
 // checksums of all of its frames have matched; until then no code reads its payload.
 //
-// This class is sans-I/O and uses the lane only by its interface. Thread rule: the engine's thread.
+// This class is sans-I/O and uses the lane only through its interface. Thread rule: the engine's thread.
 #pragma once
 
 #include <array>
@@ -46,9 +46,9 @@ struct MessageLimits {
   std::uint64_t eager_credit_bytes = 512 << 10;
   // Limit for messages that one peer has announced and that no receive has matched yet. Equal on all ranks.
   std::uint32_t max_announced_messages = 1024;
-  // Maximum payload of one frame of an announced message's body. A small message behind it waits at most for one frame.
+  // Maximum payload of one frame of an announced message's body. So a small message waits for at most one such frame.
   std::uint32_t body_frame_bytes = 256 << 10;
-  // Frames carry checksums, and frames of bodies have at most kMostCheckedPayload bytes of payload. Equal on all ranks.
+  // Frames carry checksums, and frames of bodies have at most kMaxCheckedPayload bytes of payload. Equal on all ranks.
   bool checksums = false;
 };
 
@@ -64,21 +64,21 @@ class MessageLane {
 
   // Queues a send behind earlier sends.
   void Send(MessageOperation& send);
-  // Gives a message that is held from this peer to `receive`, which must not be posted any more. If the message does
-  // not fit the receive, the receive fails; if the message is announced, its send fails too.
+  // Gives `held`, a message that came from this peer, to `receive`, which must not be posted any more. If the message
+  // does not fit the receive, the receive fails; if the message is announced, its send fails too.
   void Take(MessageOperation& receive, HeldMessage& held);
   // Withdraws a send. The caller ends the operation. REQUIRES: the send is queued or announced.
   void Withdraw(MessageOperation& send);
   // Drops the reference to a send whose frame is being sent. The frame is still sent and may arrive. REQUIRES: the send
   // has no bytes, so that the lane uses no memory of it.
   void LetGo(const MessageOperation& send);
-  // No more sends and receives will be issued. From now on the lane refuses announced messages that no receive has
-  // matched, and it sends an end frame when all sends are complete.
+  // Called when no more sends and receives will be issued. From now on the lane refuses announced messages that no
+  // receive has matched, and it sends an end frame when all sends are complete.
   void BeginEnd();
 
-  // The peer has closed its communicator, and all of its messages are under way. This lane writes nothing more to the
-  // peer until it has read all of them. If the peer's process had ended, its system would answer a write by a TCP
-  // reset, and the messages that were not delivered yet would be lost.
+  // Called when the peer has closed its communicator and all of its messages are under way. From now on this lane
+  // writes nothing to the peer until it has read all of them. Otherwise, if the peer's process has ended, its system
+  // would answer a write with a TCP reset, and the messages that are not delivered yet would be lost.
   void PeerDeparts() {
     if (peer_state_ == PeerState::kOpen) peer_state_ = PeerState::kClosing;
   }
@@ -88,16 +88,16 @@ class MessageLane {
   void Abandon();
   bool abandoned() const { return abandoned_; }
 
-  // Moves what can move; returns whether anything did. An error (kProtocol, kOutOfMemory; kCorrupt: a checksum did not
-  // match) is final.
+  // Moves the bytes that can move now. Returns whether anything moved. An error (kProtocol, kOutOfMemory; kCorrupt: a
+  // checksum did not match) is final.
   Result<bool> Poll();
-  // Whether the header of a next frame has arrived.
+  // Whether the header of the next frame has arrived.
   bool HasNews();
 
   // ---- state ----
 
-  // Whether a begun batch, answers, credit or the end frame wait to be sent. If so, the lane must be polled even if no
-  // operation of this rank is pending.
+  // Whether anything waits to be sent: the rest of a batch, answers, credit or the end frame. If so, the lane must be
+  // polled even if no operation of this rank is pending.
   bool HasOutput() const;
   // Whether the peer's end frame has arrived: the peer sends no more messages.
   bool peer_ended() const { return peer_state_ == PeerState::kEnded; }
@@ -122,7 +122,7 @@ class MessageLane {
     std::size_t count = 0;
     bool empty() const { return first == count; }
   };
-  // The frame that is being received, after its header.
+  // The frame whose payload is being received; its header has been read.
   struct Incoming {
     MessageFrameType type = MessageFrameType::kCredit;
     // The payload's destination; at most one is set. If none is set, the payload is discarded.
@@ -132,7 +132,7 @@ class MessageLane {
   enum class PeerState : std::uint8_t {
     kOpen,
     kClosing,  // the peer has closed, and its end frame has not arrived
-    kEnded,    // the peer's end frame has arrived: it sends no more
+    kEnded,    // the peer's end frame has arrived: the peer sends no more messages
   };
   struct RefusalToSend {
     std::uint64_t id;
@@ -178,12 +178,12 @@ class MessageLane {
   Batch outgoing_;
   StageList queued_;
   StageList announced_;  // in order of id
-  StageList bodies_;     // sends that are cleared and whose body is not completely in frames, in order of clearing
+  StageList bodies_;     // cleared sends whose body is not completely in frames, in the order of clearing
   StageList releasing_;  // in order of release_at
   std::uint32_t announced_count_ = 0;
   std::uint64_t last_id_ = 0;
-  bool body_next_ = false;                 // bodies and messages alternate
-  std::uint32_t looks_skipped_ = 0;        // polls in a row that have not read from the lane
+  bool body_next_ = false;                 // the next frame is one of a body: bodies and messages alternate
+  std::uint32_t looks_skipped_ = 0;        // number of polls in a row that have not read from the lane
   std::deque<RefusalToSend> refusals_;     // at most max_announced_messages
   std::deque<std::uint64_t> withdrawals_;  // ids of withdrawn messages, at most max_announced_messages
   bool ending_ = false;

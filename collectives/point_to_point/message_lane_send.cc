@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// A batch of at least this size gets no more frames: compared with its cost, another call costs little.
+// A batch of at least this size gets no more frames, because another call costs little compared with writing the batch.
 constexpr std::uint64_t kBytesTogether = 256 * 1024;
 
 }  // namespace
@@ -69,8 +69,8 @@ bool MessageLane::SendBatch() {
 }
 
 // Puts the frames that are ready into a batch. False: no frame is ready. A batch ends after a frame of a body unless
-// that frame is the body's last. While the lane is connecting, a batch has one frame only, because a send whose frame
-// is made cannot be withdrawn.
+// that frame is the final one of the body. While the lane is connecting, a batch has one frame only, because a send
+// whose frame is made cannot be withdrawn.
 bool MessageLane::NextFrames() {
   outgoing_.first = outgoing_.count = 0;
   const std::size_t most = lane_.state() == LaneState::kConnecting ? 1 : kMaxBatch;

@@ -80,8 +80,8 @@ class OperationList {
 enum class MessageStage : std::uint8_t {
   kSubmitted,  // the engine has not taken it yet
   // Stages of a send:
-  kQueued,     // nothing is sent; the lane does not use its memory
-  kAnnounced,  // announced, and not cleared by the receiver; the lane does not use its memory
+  kQueued,     // nothing has been sent; the lane does not use the buffer
+  kAnnounced,  // announced; the receiver has not asked for the body, and the lane does not use the buffer
   kSending,    // its bytes are being sent
   kReleasing,  // the lane has accepted all bytes, but still uses their memory
   // Stages of a receive:
@@ -101,13 +101,13 @@ struct MessageOperation {
   Duration timeout{};
   TimePoint deadline{};
   std::uint32_t record =
-      std::numeric_limits<std::uint32_t>::max();  // index of the observer's record; this maximum: no record
+      std::numeric_limits<std::uint32_t>::max();  // index of the observer's record; max(): there is none
 
   // ---- used by the engine ----
   OperationLink stage_link{.operation = this};
   OperationLink active_link{.operation = this};
   MessageStage stage = MessageStage::kSubmitted;
-  std::uint64_t order = 0;                       // for receives: their number in the order of posting
+  std::uint64_t order = 0;                       // for a receive: its number in the order of posting
   std::uint64_t id = 0;                          // number of the message on its lane
   std::uint64_t done = 0;                        // bytes sent or received
   std::uint64_t message_bytes = 0;               // for a matched receive: length of the message
@@ -116,7 +116,7 @@ struct MessageOperation {
 
   // ---- the result ----
   std::optional<Error> error;
-  Message message;  // for a receive; source and tag are set when a message has matched
+  Message message;  // for a receive: its message; source and tag are set when a message has matched
   std::atomic<bool> final{false};
 
   MessageOperation() = default;

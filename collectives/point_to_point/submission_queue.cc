@@ -9,7 +9,7 @@ Status SubmissionQueue::MaySubmit(std::size_t count) const {
   if (refusal_) return Fail(*refusal_);
   const std::uint32_t pending = pending_.load();
   if (pending + count > max_pending_)
-    return Fail(ErrorCode::kResource, "{} sends and receives are pending, the limit (max_pending_messages) is {}",
+    return Fail(ErrorCode::kResource, "{} sends and receives are pending; the limit (max_pending_messages) is {}",
                 pending, max_pending_);
   return {};
 }

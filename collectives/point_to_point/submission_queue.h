@@ -21,13 +21,13 @@ namespace rondo {
 
 class SubmissionQueue {
  public:
-  // At most `max_pending` operations may be submitted and not final.
+  // At most `max_pending` operations may be pending, that is, submitted and not final.
   explicit SubmissionQueue(std::uint32_t max_pending) : max_pending_(max_pending) {}
 
   // ---- any thread ----
   // Submits all operations or none, and sets their deadlines to `now` plus their timeouts. Calls `record`(operation)
-  // for each operation, with the lock held. kResource: too many operations are pending. After Refuse or Close: their
-  // error.
+  // for each operation, with the lock held. kResource: too many operations are pending. After Refuse or Close, Submit
+  // returns the error that was passed to them.
   template <typename Record>
   Status Submit(std::initializer_list<MessageOperation*> operations, TimePoint now, const Record& record) {
     const MutexLock lock(mutex_);
@@ -44,9 +44,10 @@ class SubmissionQueue {
   }
   // Refuses all later submissions with `error`. If called again, the first error stays.
   void Refuse(Error error);
-  // The same, because this rank closes. Operations that are already submitted still run to their end.
+  // Refuses all later submissions with `error`, because this rank closes its communicator. Operations that are already
+  // submitted still run to their end.
   void Close(Error error);
-  // A peer has opened its lane of messages to this rank.
+  // Must be called when a peer has opened its lane of messages to this rank.
   void OnPeerCall(Rank from);
 
   // Whether an operation was ever submitted, or OnPeerCall was ever called.
@@ -64,7 +65,7 @@ class SubmissionQueue {
   bool has_peer_calls() const { return has_peer_calls_.load(); }
   // Whether Close was called. If so and no operation is waiting, no more operations will come.
   bool is_closed() const { return is_closed_.load(); }
-  // `count` operations have become final.
+  // Must be called when `count` operations have become final.
   void OnFinished(std::uint32_t count) { pending_.fetch_sub(count); }
 
  private:

@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-// c10d's version of the format: defines its fields and their meanings.
+// The version of c10d's dump format that this file writes. c10d defines its fields and their meanings.
 constexpr std::string_view kC10dVersion = "2.10";
 constexpr int kLooksAtClocks = 5;
 
@@ -49,7 +49,7 @@ struct Sizes {
   std::uint64_t input = 0, output = 0;  // elements
 };
 
-// Sizes of the buffers in c10d's sense. As there, they are equal on all ranks, also on ranks that ignore a buffer.
+// Sizes of the buffers as c10d defines them: equal on all ranks, even on ranks that ignore a buffer.
 Sizes SizesOf(const Record& record, std::uint64_t world_size) {
   if (record.kind == RecordKind::kSend) return {record.count, 0};
   if (record.kind == RecordKind::kReceive) return {0, record.count};
@@ -69,7 +69,7 @@ Sizes SizesOf(const Record& record, std::uint64_t world_size) {
   return {};
 }
 
-// "rondo:all_reduce", "rondo:all_gather_v", "rondo:send 1->2", "rondo:recv 2<-1", "rondo:recv 2<-any".
+// Returns "rondo:all_reduce", "rondo:all_gather_v", "rondo:send 1->2", "rondo:recv 2<-1" or "rondo:recv 2<-any".
 std::string ProfilingName(const Record& record, Rank self) {
   const std::string other = record.peer == kAnyRank ? "any" : fmt::format("{}", record.peer);
   switch (record.kind) {
@@ -128,11 +128,11 @@ class EntryWriter {
   std::string Collectively(const Record& record) const {
     const bool intranode = record.algorithm == Algorithm::kIntranode;
     return fmt::format(R"({{"collective": "{}", "dtype": "{}", "count": {}, "op": {}, "root": {}, "algorithm": "{}", )"
-                       R"("transport": {}, "varying": {}, "wide_partials": {}, "in_place": {}, "coarse": {}, {}}})",
+                       R"("transport": {}, "varying": {}, "widened": {}, "in_place": {}, "coarse": {}, {}}})",
                        Name(record.collective), Name(record.type), record.count,
                        Reduces(record.collective) ? Quoted(Name(record.op)) : "null",
                        HasRoot(record.collective) ? fmt::format("{}", record.peer) : "null", Name(record.algorithm),
-                       QuotedOrNull(intranode ? "shm" : group_.transports), record.varying, record.wide_partials,
+                       QuotedOrNull(intranode ? "shm" : group_.transports), record.varying, record.widened,
                        record.in_place, record.coarse, HowItEnded(record, group_.failure));
   }
 

@@ -15,13 +15,13 @@ std::string_view Name(RecordState state) {
 }
 
 Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Create(std::uint32_t records) {
-  if (records > kMostRecords)
-    return Fail(ErrorCode::kInvalidArgument, "recorded_operations {} is more than {}", records, kMostRecords);
+  if (records > kMaxRecords)
+    return Fail(ErrorCode::kInvalidArgument, "recorded_operations is {}; at most {} are allowed", records, kMaxRecords);
   const std::size_t capacity = std::bit_ceil(std::size_t{records});
   std::unique_ptr<FlightRecorder> recorder(new FlightRecorder(capacity));
   recorder->slots_.reset(new (std::nothrow) RecordSlot[capacity]);
   if (recorder->slots_ == nullptr)
-    return Fail(ErrorCode::kOutOfMemory, "no memory for {} records (recorded_operations) of {} bytes", capacity,
+    return Fail(ErrorCode::kOutOfMemory, "no memory for {} records (recorded_operations) of {} bytes each", capacity,
                 sizeof(RecordSlot));
   return recorder;
 }
@@ -94,13 +94,13 @@ void FlightRecorder::MessageEnded(std::uint32_t place, Rank peer, Tag tag, std::
   if (error != nullptr) {
     IfMemoryAllows([&] {
       const std::lock_guard lock(errors_mutex_);
-      if (errors_.size() == kMostErrors) errors_.pop_front();
+      if (errors_.size() == kMaxErrors) errors_.pop_front();
       errors_.emplace_back(slot.Get(kNumber), error->ToString());
     });
   }
   slot.Open();
   const std::uint64_t ended = std::max({Number(now), slot.Get(kStarted), slot.Get(kCreated)});
-  // A message that was copied at once, from memory to memory, has no separate start.
+  // A message that was copied at once, from memory to memory, has no separate start time.
   if (error == nullptr && slot.Get(kStarted) == 0) slot.Set(kStarted, ended);
   slot.Set(kEnded, ended);
   slot.Set(kWhat, (slot.Get(kWhat) & 0xFFFFFFFF) | Upper(peer));
@@ -133,7 +133,7 @@ Record FlightRecorder::Decode(const RecordSlot::Words& words) {
   record.state = static_cast<RecordState>(byte(how, 0));
   record.algorithm = static_cast<Algorithm>(byte(how, 1));
   record.varying = (how & kVaryingFlag) != 0;
-  record.wide_partials = (how & kWideFlag) != 0;
+  record.widened = (how & kWidenedFlag) != 0;
   record.in_place = (how & kInPlaceFlag) != 0;
   record.coarse = (how & kCoarseFlag) != 0;
   record.timeout_ms = static_cast<std::uint32_t>(how >> 32);
@@ -163,7 +163,7 @@ std::vector<Record> FlightRecorder::Read() const {
   ReadAll(slots_.get(), capacity(), records);
   if (const MessageRing* const ring = messages_.load(std::memory_order_acquire); ring != nullptr)
     ReadAll(ring->slots.get(), capacity(), records);
-  // A coarse clock gives many records the same time; records of one kind are then ordered by number.
+  // With a coarse clock, many records have the same time. Records of one kind are then ordered by number.
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     if (a.created != b.created) return a.created < b.created;
     const bool a_message = a.kind != RecordKind::kCollective, b_message = b.kind != RecordKind::kCollective;

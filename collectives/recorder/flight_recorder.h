@@ -1,5 +1,5 @@
-// The flight recorder keeps the last operations of one rank on one communicator: what each operation is, its state, and
-// the times of its changes. It is up to date while operations run.
+// The flight recorder keeps the latest operations of one rank on one communicator: what each operation is, its state,
+// and the times of its changes. It is up to date while operations run.
 //
 //   recorder.Issued(call, now);  recorder.Started(sequence, algorithm, now, false);  recorder.Completed(sequence, now);
 //   for (const Record& record : recorder.Read()) ...       // any thread, at any time
@@ -8,9 +8,10 @@
 // end in any order: a pending message is never overwritten, and ended messages are overwritten in the order in which
 // they ended.
 //
-// Recording an operation is a few stores into existing memory: no lock, no allocation, no system call, and no clock but
-// the caller's. An operation that completes at once writes one cache line. There are two exceptions: the first message
-// allocates the memory for messages, and the text of a message's error is stored under a lock.
+// Recording an operation is a few stores into existing memory: no lock, no allocation, no system call, and no read of a
+// clock, because the caller passes the time. An operation that completes at once writes one cache line. There are two
+// exceptions: the first message allocates the memory for messages, and the text of a message's error is stored under a
+// lock.
 //
 // Thread rule: stated for each method. Issuer and owner are those of CommunicatorCore. The owner sees the issuer's
 // stores when the operation is published to it; the issuer sees the owner's when the operation has completed.
@@ -39,11 +40,11 @@ namespace rondo {
 
 class FlightRecorder {
  public:
-  static constexpr std::uint32_t kMostRecords = 1 << 20;
+  static constexpr std::uint32_t kMaxRecords = 1 << 20;
   static constexpr std::uint32_t kNotRecorded = std::numeric_limits<std::uint32_t>::max();
 
-  // Keeps the last `records` collectives and as many messages, rounded up to a power of two. REQUIRES: records > 0.
-  // kInvalidArgument: more than kMostRecords. kOutOfMemory names the number of bytes.
+  // Keeps the latest `records` collectives and as many messages, rounded up to a power of two. REQUIRES: records > 0.
+  // kInvalidArgument: more than kMaxRecords. kOutOfMemory names the number of bytes.
   static Result<std::unique_ptr<FlightRecorder>> Create(std::uint32_t records);
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
@@ -52,8 +53,8 @@ class FlightRecorder {
 
   // ---- collectives ----
 
-  // Whether a collective may be recorded when it is issued. If not, a pending collective still uses its slot, and the
-  // owner must record the new one when it starts.
+  // Whether a collective may be recorded when it is issued. If not, its slot is still used by a pending collective, and
+  // the owner must record the new collective when it starts.
   bool HasRoomFor(Sequence sequence, Sequence completed) const { return sequence - completed <= capacity(); }
   // Issuer or owner. REQUIRES: HasRoomFor.
   void Issued(const CollectiveCall& call, TimePoint now) { Write(call, RecordState::kScheduled, now, TimePoint{}, 0); }
@@ -63,7 +64,7 @@ class FlightRecorder {
     Write(call, RecordState::kCompleted, now, now, kCoarseFlag);
   }
 
-  // Owner only, for a pending collective.
+  // Whether a pending collective has a record. Owner only.
   bool Has(Sequence sequence) const { return SlotOf(sequence).Get(kNumber) == sequence; }
   // `coarse`: `now` may be older than the start, because the clock was not read. REQUIRES: Has(sequence).
   void Started(Sequence sequence, Algorithm algorithm, TimePoint now, bool coarse) {
@@ -74,7 +75,7 @@ class FlightRecorder {
     slot.Set(kHow, how | Byte(RecordState::kStarted) | Byte(algorithm) << 8 | (coarse ? kCoarseFlag : 0));
     slot.Close();
   }
-  // Corrects the start time of a collective that had just started when the clock was read.
+  // Corrects the start time of a collective, which had just started when the clock was read.
   void Measured(Sequence sequence, TimePoint now) {
     RecordSlot& slot = SlotOf(sequence);
     slot.Open();
@@ -88,10 +89,10 @@ class FlightRecorder {
 
   // ---- messages ----
 
-  // Any thread, one at a time (under the lock with which messages are submitted). Returns the slot for the methods
-  // below; kNotRecorded: all slots are used by pending messages.
+  // Any thread, one at a time (under the lock with which messages are submitted). Returns the slot, which the methods
+  // below need. kNotRecorded: all slots are used by pending messages.
   std::uint32_t MessageIssued(const MessageCall& call, TimePoint now);
-  // Owner only. These do nothing for kNotRecorded.
+  // Owner only. MessageStarted and MessageEnded do nothing for kNotRecorded.
   void MessageStarted(std::uint32_t place, Rank peer, Tag tag, TimePoint now);
   // `error`: null for success.
   void MessageEnded(std::uint32_t place, Rank peer, Tag tag, std::uint64_t bytes_done, std::uint64_t bytes_due,
@@ -101,14 +102,14 @@ class FlightRecorder {
 
   // All records, in the order of issue. A record that is being written at this moment may be missing.
   std::vector<Record> Read() const;
-  // The errors of the latest failed messages, by number of the message.
+  // The errors of the latest failed messages, each with the number of its message.
   std::vector<std::pair<std::uint64_t, std::string>> MessageErrors() const;
 
  private:
   // The words of a slot. Those up to kHow are in the slot's first cache line.
   enum Word : std::size_t {
     kNumber,   // 0: empty
-    kCreated,  // in nanoseconds of the monotonic clock, as the next two
+    kCreated,  // in nanoseconds of the monotonic clock, like the next two
     kStarted,
     kEnded,
     kCount,
@@ -121,16 +122,17 @@ class FlightRecorder {
     kStepAndTag,
   };
   static constexpr std::uint64_t kStateMask = 0xFF, kAlgorithmMask = 0xFF00;
-  static constexpr std::uint64_t kVaryingFlag = 1 << 16, kWideFlag = 1 << 17, kInPlaceFlag = 1 << 18,
+  static constexpr std::uint64_t kVaryingFlag = 1 << 16, kWidenedFlag = 1 << 17, kInPlaceFlag = 1 << 18,
                                  kCoarseFlag = 1 << 19, kPlaceFlag = 1 << 20;
-  static constexpr std::size_t kMostErrors = 64;
+  static constexpr std::size_t kMaxErrors = 64;
 
   // Made when the first message is recorded.
   struct MessageRing {
     std::unique_ptr<RecordSlot[]> slots;
-    std::unique_ptr<std::uint32_t[]> free;   // a queue of free slots: the one that has been free for longest is next
-    std::uint64_t taken = 0;                 // number of slots ever taken from the queue; used by the issuer
-    std::atomic<std::uint64_t> returned{0};  // number ever returned to it by the owner; publishes its entries
+    std::unique_ptr<std::uint32_t[]> free;  // a queue of free slots: the one that has been free for longest is next
+    std::uint64_t taken = 0;                // number of slots ever taken from the queue; used by the issuer
+    // number of slots that the owner has returned to the queue; storing it publishes the returned slots
+    std::atomic<std::uint64_t> returned{0};
   };
 
   explicit FlightRecorder(std::size_t capacity) : mask_(capacity - 1) {}
@@ -144,8 +146,8 @@ class FlightRecorder {
   }
   static std::uint64_t Number(TimePoint time) { return static_cast<std::uint64_t>(time.time_since_epoch().count()); }
   static std::uint64_t Milliseconds(Duration timeout) {
-    constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    return static_cast<std::uint64_t>(std::clamp<std::int64_t>(timeout.count() / 1'000'000, 0, kMost));
+    constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
+    return static_cast<std::uint64_t>(std::clamp<std::int64_t>(timeout.count() / 1'000'000, 0, kMax));
   }
 
   RecordSlot& SlotOf(Sequence sequence) const { return slots_[(sequence - 1) & mask_]; }
@@ -161,9 +163,9 @@ class FlightRecorder {
     slot.Set(kWhat, Byte(RecordKind::kCollective) | Byte(call.collective) << 8 | Byte(call.op) << 16 |
                         Byte(call.type) << 24 | Upper(call.root));
     slot.Set(kHow, Byte(state) | Byte(call.algorithm) << 8 | flags | (call.varying ? kVaryingFlag : 0) |
-                       (call.wide_partials ? kWideFlag : 0) | (call.in_place ? kInPlaceFlag : 0) |
+                       (call.widened ? kWidenedFlag : 0) | (call.in_place ? kInPlaceFlag : 0) |
                        Milliseconds(call.timeout) << 32);
-    if (call.varying) [[unlikely]] {  // otherwise they follow from count and world size
+    if (call.varying) [[unlikely]] {  // otherwise these follow from the count and the world size
       slot.Set(kInputElements, call.input_elements);
       slot.Set(kOutputElements, call.output_elements);
     }
@@ -182,7 +184,7 @@ class FlightRecorder {
   static void ReadAll(const RecordSlot* slots, std::size_t count, std::vector<Record>& records);
 
   const std::size_t mask_;
-  std::unique_ptr<RecordSlot[]> slots_;  // of collectives, by sequence number
+  std::unique_ptr<RecordSlot[]> slots_;  // the slots of collectives, by sequence number
   std::uint64_t messages_issued_ = 0;    // used by the issuer
   std::unique_ptr<MessageRing> message_ring_;
   std::atomic<MessageRing*> messages_{nullptr};  // message_ring_.get(), for owner and readers

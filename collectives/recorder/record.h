@@ -1,4 +1,4 @@
-// One operation as the flight recorder keeps it: the request, its progress, and its times. Values.
+// One operation as the flight recorder keeps it: the request, its progress, and its times. All types are plain values.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace rondo {
 enum class RecordKind : std::uint8_t { kCollective, kSend, kReceive };
 
 enum class RecordState : std::uint8_t {
-  kScheduled,  // issued: waits for earlier operations, or a message for its peer
-  kStarted,    // bytes move, or are waited for
+  kScheduled,  // issued, but waits: a collective for earlier operations, a message for its peer
+  kStarted,    // moves bytes, or waits for them
   kCompleted,
   kFailed,
 };
-// c10d's words "scheduled", "started" and "completed"; and "failed", which c10d does not have.
+// The state as c10d names it: "scheduled", "started", "completed"; or "failed", which c10d does not have.
 std::string_view Name(RecordState state);
 
 // The properties of a collective that are known when it is issued.
@@ -31,8 +31,8 @@ struct CollectiveCall {
   Collective collective = Collective::kBarrier;
   Algorithm algorithm = Algorithm::kDissemination;
   ReduceOp op = ReduceOp::kSum;
-  DataType type = DataType::kUint8;  // of the user's elements
-  bool wide_partials = false;        // elements travel in float32
+  DataType type = DataType::kUint8;  // type of the user's elements
+  bool widened = false;              // partial results are kept and sent in a wider type
   bool varying = false;
   bool in_place = false;
   Rank root = 0;
@@ -48,7 +48,7 @@ struct MessageCall {
   Rank peer = kAnyRank;
   Tag tag = kAnyTag;
   DataType type = DataType::kUint8;
-  std::uint64_t count = 0;  // elements; for a receive the capacity of its buffer
+  std::uint64_t count = 0;  // number of elements; for a receive the capacity of its buffer
   Duration timeout{};
 };
 
@@ -62,24 +62,24 @@ struct RecordedPlace {
 struct Record {
   RecordKind kind = RecordKind::kCollective;
   RecordState state = RecordState::kScheduled;
-  std::uint64_t number = 0;  // of a collective: its sequence number; messages are counted separately, from 1
+  std::uint64_t number = 0;  // for a collective its sequence number; messages are numbered separately, from 1
   Collective collective = Collective::kBarrier;
   Algorithm algorithm = Algorithm::kDissemination;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kUint8;
-  bool wide_partials = false;
+  bool widened = false;
   bool varying = false;
   bool in_place = false;
-  // The operation ran at once, in a few microseconds at most, and the clock was not read. Its three times are the same:
-  // a coarse clock's at its end, which may be Clock::kCoarse late.
+  // The operation ran at once, in a few microseconds at most, and the clock was not read. Its three times are equal:
+  // the time of a coarse clock at its end, which lags behind by up to Clock::kCoarse.
   bool coarse = false;
   Rank peer = kNoRank;  // root of a collective; peer of a message, once it is known
   Tag tag = kAnyTag;
   std::uint64_t count = 0;
-  std::uint64_t input_elements = 0;  // this and the next: only if `varying`
+  std::uint64_t input_elements = 0;  // input_elements and output_elements are set only if `varying`
   std::uint64_t output_elements = 0;
   std::uint32_t timeout_ms = 0;
-  TimePoint created{};  // may also be from a coarse clock, if the timeout is long
+  TimePoint created{};  // from a coarse clock if the timeout is long, even if not `coarse`
   TimePoint started{};  // TimePoint{}: not started
   TimePoint ended{};    // TimePoint{}: not ended
   std::optional<RecordedPlace> place;

@@ -1,12 +1,12 @@
-// The memory of one record: two cache lines that one thread writes while others may read them (a seqlock).
+// The memory of one record: two cache lines that one thread writes while other threads may read them (a seqlock).
 //
 //   slot.Open();  slot.Set(word, value); ...  slot.Close();      the writer
 //   RecordSlot::Words words;  if (slot.Read(words)) ...          any thread
 //
-// The version is odd during a write. Every word is stored with release semantics, so after the odd version, and loaded
-// with acquire semantics. So a reader that sees a word of a newer record also sees a newer version when it loads the
-// version again, and retries. No fence is needed (thread sanitizers do not support them), and on x86 all of these are
-// plain moves.
+// The version is odd during a write. Every word is stored with release semantics, so it is not visible before the odd
+// version, and it is loaded with acquire semantics. So a reader that sees a word of a newer record also sees a newer
+// version when it loads the version again, and then it retries. No fence is needed (thread sanitizers do not support
+// fences), and on x86 all of these accesses are plain moves.
 //
 // Thread rule: one writer at a time, which must see the writes of the writers before it; any number of readers.
 #pragma once
@@ -27,11 +27,11 @@ class alignas(kLineBytes) RecordSlot {
 
   void Open() { version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void Set(std::size_t word, std::uint64_t value) { words_[word].store(value, std::memory_order_release); }
-  // For the writer.
+  // For the writer only.
   std::uint64_t Get(std::size_t word) const { return words_[word].load(std::memory_order_relaxed); }
   void Close() { version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  // False: the slot was never written, or every attempt met a writer.
+  // Reads the record. False: the slot was never written, or every attempt found a writer at work.
   bool Read(Words& words) const {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const std::uint64_t before = version_.load(std::memory_order_acquire);
@@ -44,7 +44,8 @@ class alignas(kLineBytes) RecordSlot {
   }
 
  private:
-  // A write takes some nanoseconds. If the writer's thread loses its core during a write, the record is left out.
+  // A write takes some nanoseconds. If the writer's thread loses its core during a write, the reader gives up and skips
+  // the record.
   static constexpr int kAttempts = 10'000;
 
   std::atomic<std::uint64_t> version_{0};

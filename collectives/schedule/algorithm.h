@@ -1,4 +1,4 @@
-// An algorithm, as the code that builds and runs schedules uses it. collectives/algorithms/table.h lists all
+// Describes an algorithm to the code that builds and runs schedules. collectives/algorithms/table.h lists all
 // algorithms.
 #pragma once
 
@@ -13,17 +13,17 @@ using GenerateFunction = void (*)(const World& world, Transfers& out);
 
 // Properties by which a communicator decides whether it can use an algorithm.
 struct AlgorithmTraits {
-  // Properties of reductions. Both are proved (collectives/algorithms/prove.h).
+  // rank_order and left_fold are properties of reductions. Both are proved (collectives/algorithms/prove.h).
   bool rank_order = false;  // the operands of every chunk are in the order of ranks, so `op` need not commute
   bool left_fold = false;   // every chunk is ((0 op 1) op 2) op ..., so any two left folds give the same bits
-  // A rank's transfers include blocks whose lengths the rank may not know. The algorithm then cannot run the variants
+  // A rank's transfers include blocks whose lengths the rank might not know. So the algorithm cannot run the variants
   // with a count per block (all_gather_v, ...).
   bool needs_equal_counts = false;
-  // A transfer may contain several adjacent blocks. The algorithm then cannot run where each block is cut into shares
+  // A transfer may contain several adjacent blocks. So the algorithm cannot run if each block is cut into shares
   // (collectives/engine/railed_engine.h). Always false for an algorithm whose vector is one block.
   bool spans_blocks = false;
-  // The vector is one block, and each rank sends and receives at the same rate from beginning to end. It then pays to
-  // run the algorithm in slices (collectives/engine/slices.h).
+  // The vector is one block, and each rank sends and receives at the same rate from beginning to end. So slices make
+  // the algorithm faster (collectives/engine/slices.h).
   bool in_slices = false;
 };
 
@@ -40,7 +40,7 @@ inline std::uint32_t ChunksOf(const AlgorithmEntry& entry, const World& world) {
   return entry.chunks_per_block(world) * BlocksOf(entry.collective, world.size);
 }
 
-// The world of a schedule's key. Its `hosts` point into the key's list, which must outlive it.
+// The world of a schedule's key. Its `hosts` point into the key's list, which must outlive the world.
 inline World WorldOf(const ScheduleKey& key) {
   World world{.size = key.world_size, .root = key.root};
   if (key.hosts != nullptr) world.hosts = *key.hosts;

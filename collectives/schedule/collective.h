@@ -31,10 +31,10 @@ enum class Algorithm : std::uint8_t {
   kScatterAllGather,   // broadcast only
   kDissemination,      // barrier only
   kDirect,             // every pair of ranks that exchanges data does so directly, all at once
-  kChain,              // along the order of ranks, streaming
+  kChain,              // each rank forwards to the next, while it receives
   kDoubleTree,         // two binary trees that share the work
   kBruck,              // all_to_all and all_gather: Bruck et al.
-  kPairwise,           // one partner after the other
+  kPairwise,           // each rank exchanges data with one partner after the other
   kKnomial4,           // trees whose nodes have up to three children per level
   kKnomial8,
   kHierarchical,  // first within hosts, then between hosts

@@ -54,7 +54,7 @@ class ChunkGrid {
 };
 
 // The counts of a collective whose blocks differ in length (all_gather_v, ...), as prefix sums in elements. The spans
-// must outlive the grid. All empty: every block has the operation's count.
+// must outlive the grid. If all are empty, every block has the operation's count.
 struct BlockCounts {
   // For all collectives except all_to_all: block b has the elements [begins[b], begins[b + 1]). It has blocks + 1
   // entries.
@@ -73,8 +73,8 @@ class BlockGrid {
   BlockGrid(std::uint32_t blocks, std::uint64_t count, std::size_t element_bytes, std::uint32_t chunks_per_block)
       : blocks_(blocks), chunks_per_block_(chunks_per_block), block_(count, element_bytes, chunks_per_block) {}
 
-  // Blocks with different counts, from the view of `rank`. REQUIRES: the spans have the lengths that BlockCounts says
-  // for `blocks`, and their values do not descend.
+  // Blocks with different counts, at the positions that `rank` uses. REQUIRES: the spans have the lengths that
+  // BlockCounts requires for `blocks` blocks, and their values do not decrease.
   BlockGrid(std::uint32_t blocks, const BlockCounts& counts, Rank rank, std::size_t element_bytes,
             std::uint32_t chunks_per_block)
       : blocks_(blocks),
@@ -84,7 +84,7 @@ class BlockGrid {
         counts_(counts),
         block_(0, element_bytes, chunks_per_block) {}
 
-  // The position of a chunk's first element; below, of a block's first element. The index behind the last one gives the
+  // The position of a chunk's first element (for blocks: BlockBegin). The index after the last chunk or block gives the
   // length of the vector.
   std::uint64_t BeginElement(std::uint32_t chunk) const {
     if (chunks_per_block_ == 1) return BlockBegin(chunk);
@@ -101,12 +101,13 @@ class BlockGrid {
   std::uint64_t BlockBegin(std::uint32_t block) const {
     if (!varying_) return block * block_.count();
     if (!counts_.begins.empty()) return counts_.begins[block];
-    // all_to_all: the vector is ordered row by row. This rank knows its own row; of another row it knows only its own
-    // block.
+    // all_to_all: the vector contains one row of blocks for each sender. This rank knows its own row. Of another row it
+    // knows only the block that is for this rank.
     const auto world = static_cast<std::uint32_t>(counts_.sent.size()) - 1;
     const std::uint32_t row = block / world;
     const std::uint32_t column = block % world;
-    const std::uint64_t own_row = counts_.sent[world] - Received(rank_);  // the elements of the own row for other ranks
+    // the elements in this rank's row that are for other ranks
+    const std::uint64_t own_row = counts_.sent[world] - Received(rank_);
     if (row == world) return counts_.received[world] + own_row;
     if (row == rank_) return counts_.received[row] + counts_.sent[column];
     return counts_.received[row] + (row > rank_ ? own_row : 0) + (column > rank_ ? Received(row) : 0);
@@ -118,7 +119,7 @@ class BlockGrid {
   std::uint64_t PackedElement(const BlockSet& set, std::uint32_t block) const {
     if (set.stride == 1) return BlockBegin(block) - BlockBegin(set.first);
     if (!varying_) return set.IndexOf(block) * block_.count();
-    return counts_.received[set.IndexOf(block)];  // only the output of all_to_all has another stride
+    return counts_.received[set.IndexOf(block)];  // only the output of all_to_all has a stride other than 1
   }
   // The length of a buffer that holds the blocks of `set`, packed, in elements.
   std::uint64_t PackedElements(const BlockSet& set) const {

@@ -46,7 +46,7 @@ class InputFinder final : public Transfers {
     if (values.empty()) return Value::kInput;
     const Value value = values[chunks.first];
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c)
-      RONDO_CHECK(values[c] == value, "rank {}: chunks [{}, {}) go together, and not all are inputs", rank,
+      RONDO_CHECK(values[c] == value, "rank {}: chunks [{}, {}) are used together, and not all are inputs", rank,
                   chunks.first, chunks.end());
     return value;
   }
@@ -72,7 +72,8 @@ class InputFinder final : public Transfers {
       case Kind::kReduce: break;
     }
     const Value own = ValueOf(effect.at, effect.chunks);
-    // The rank holds its contribution back, so this is a copy.
+    // The rank has no value for these chunks yet, because it holds its contribution back. So the incoming value is
+    // copied.
     if (own == Value::kNone) return Set(effect.at, effect.chunks, effect.incoming);
     if (effect.at == rank_)
       found_.arriving[effect.transfer] = {.incoming = effect.incoming == Value::kInput, .own = own == Value::kInput};

@@ -16,12 +16,15 @@ struct ReductionInputs {
     bool incoming = false;  // the incoming operand is an input
     bool own = false;       // the rank's own operand is an input
   };
-  std::unordered_map<std::uint32_t, Arriving> arriving;  // of recv_reduce steps, by the number of their transfer
-  // One entry per reduce step of the rank, in order: whether the left operand is an input. The right operand always is.
+  // One entry for each recv_reduce step; the key is the number of the step's transfer.
+  std::unordered_map<std::uint32_t, Arriving> arriving;
+  // One entry per reduce step of the rank, in order. It says whether the left operand is an input; the right operand
+  // always is one.
   std::vector<bool> local;
 };
 
-// REQUIRES: as for Project; the collective reduces.
+// Finds the inputs among the operands of `rank`. REQUIRES: the conditions of Project (project.h), and the collective
+// reduces.
 ReductionInputs FindInputs(const AlgorithmEntry& entry, const ScheduleKey& key, Rank rank);
 
 }  // namespace rondo

@@ -87,7 +87,7 @@ bool DropReceive(Schedule& schedule, Random& random) {
 }
 
 bool DropTransfer(Schedule& schedule, Random& random) {
-  // In other collectives a signal only paces the transfers.
+  // Outside barriers a signal only paces the transfers, so the result would be right without it.
   const bool barrier = schedule.key.collective == Collective::kBarrier;
   const auto site =
       Pick(schedule, random, [&](const Step& step) { return kAnySend(step) && (barrier || step.chunks.count > 0); });
@@ -116,7 +116,7 @@ bool DoubleReceive(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Sends and combines one contribution twice. The order is correct, so only the result is wrong.
+// Sends and combines one contribution twice, in a correct order. So only the result is wrong.
 bool DoubleContribution(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kAnyReduce);
   if (!site) return false;
@@ -131,7 +131,7 @@ bool DoubleContribution(Schedule& schedule, Random& random) {
   again.transfer = fresh_number;
   again.dependencies = {{site->step, DependencyKind::kReadAfterWrite}};
   At(schedule, *site).finish = false;
-  // Dependencies on the first step become dependencies on the second.
+  // Dependencies on the original step become dependencies on its copy.
   std::vector<Step>& steps = StepsOf(schedule, *site);
   for (std::size_t s = site->step + 2; s < steps.size(); ++s) {
     for (Dependency& dependency : steps[s].dependencies) dependency.step += dependency.step == site->step ? 1 : 0;
@@ -205,7 +205,7 @@ bool SharedTransferNumber(Schedule& schedule, Random& random) {
 bool WrongChunkAtOneEnd(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kSendOfData);
   if (!site) return false;
-  ++At(schedule, *site).chunks.first;  // may lie outside the grid, which is wrong too
+  ++At(schedule, *site).chunks.first;  // this chunk may not exist, which is wrong too
   return true;
 }
 
@@ -252,9 +252,9 @@ bool WriteInput(Schedule& schedule, Random& random) {
 
 // ---- dependencies ----
 
-// The dependencies that a schedule cannot lose. Steps that depend on a signal usually do not need it: it only paces a
-// pairwise exchange, and a barrier may deliver the same information twice. Dissemination among a power of two of ranks
-// needs every signal.
+// The dependencies without which a schedule is wrong. Dependencies on signals usually are not among them: in a pairwise
+// exchange signals only pace the transfers, and a barrier may deliver the same information twice. But a dissemination
+// barrier needs every signal if the number of ranks is a power of two.
 std::vector<std::pair<Site, std::size_t>> NeededDependencies(const Schedule& schedule) {
   const bool news_needed = schedule.key.algorithm == Algorithm::kDissemination &&
                            std::has_single_bit(static_cast<unsigned>(schedule.key.world_size));
@@ -297,7 +297,8 @@ bool DependOnSelf(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Lets a step overwrite data once a send has handed it over, instead of waiting until the send has released it.
+// Lets a step overwrite data as soon as the lane has accepted it from a send, instead of waiting until the send has
+// released it.
 bool IgnoreRelease(Schedule& schedule, Random& random) {
   std::vector<std::pair<Site, std::size_t>> places;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
@@ -323,8 +324,8 @@ bool WrongKindForSend(Schedule& schedule, Random& random) {
   return true;
 }
 
-// Makes both ranks of an exchange combine into the buffer from which they send. Each then waits until the other has
-// received data that it does not yet read.
+// Makes both ranks of an exchange combine into the buffer from which they send. Each rank then waits until the other
+// has received its data, but neither receives yet.
 bool ExchangeInOneBuffer(Schedule& schedule, Random& random) {
   const auto exchanges = [&](Site site) -> std::optional<std::uint32_t> {
     const std::vector<Step>& steps = schedule.ranks[site.rank].steps;
@@ -383,7 +384,8 @@ RankSchedule* PickScratch(Schedule& schedule, Random& random) {
 bool KeepMoreScratch(Schedule& schedule, Random& random) {
   RankSchedule* rank = PickScratch(schedule, random);
   if (rank == nullptr) return false;
-  ++rank->scratch[random.Below(rank->scratch.size())].count;  // may touch the next range or exceed the grid
+  // may touch or overlap the next range, or exceed the last chunk
+  ++rank->scratch[random.Below(rank->scratch.size())].count;
   return true;
 }
 
@@ -469,7 +471,7 @@ bool FinishTooEarly(Schedule& schedule, Random& random) {
   return site.has_value();
 }
 
-// Divides once more, where the result is copied to the output.
+// Divides a second time, when the result is copied to the output.
 bool FinishTwice(Schedule& schedule, Random& random) {
   if (schedule.key.world_size < 2) return false;
   const auto site =

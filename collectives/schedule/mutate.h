@@ -1,5 +1,6 @@
-// Ways to break a schedule, like mistakes in an algorithm, in the builder or in a hand-written schedule. Each mutation
-// makes a schedule wrong, so the verifier must refuse every mutant. A mutant that passes is a gap in the proof.
+// Mutations that break a schedule, as mistakes in an algorithm, in the builder or in a hand-written schedule would.
+// Each mutation makes a schedule wrong, so the verifier must refuse every mutant. A mutant that passes shows a gap in
+// the proof.
 #pragma once
 
 #include <span>

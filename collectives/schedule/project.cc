@@ -22,7 +22,7 @@ ChunkRange Intersection(const ChunkRange& a, const ChunkRange& b) {
   return {first, end > first ? end - first : 0};
 }
 
-// The part of `range` behind its first part `part`.
+// The rest of `range` after `part`, which is the beginning of `range`.
 ChunkRange Behind(const ChunkRange& part, const ChunkRange& range) { return {part.end(), range.end() - part.end()}; }
 
 enum Place : std::uint8_t { kInInput, kInOutput, kInScratch, kNowhere };  // a BufferId, or none
@@ -38,7 +38,7 @@ struct Cell {
 struct ChunkState {
   std::array<Cell, kBuffers> cells;
   Place place = kNowhere;  // the buffer that holds the rank's value
-  Place held = kNowhere;   // the buffer that holds its contribution, if that is held back
+  Place held = kNowhere;   // the buffer that holds the rank's contribution, if the contribution is held back
   bool in_scratch = false;
 };
 
@@ -93,7 +93,7 @@ class RankBuilder {
     if (key.scaled) ScaleContribution(own);
   }
 
-  // Record transfers and effects of the current round. EndRound turns them into steps.
+  // The functions up to Contribute record transfers and effects of the current round. EndRound turns them into steps.
   void Send(Rank to, std::uint32_t transfer, ChunkRange chunks) {
     sends_.push_back({.kind = StepKind::kSend, .peer = to, .transfer = transfer, .chunks = chunks});
   }
@@ -137,8 +137,7 @@ class RankBuilder {
   RankSchedule Take() {
     RONDO_CHECK(round_is_empty(), "the algorithm ends without EndRound");
     states_.ForEach([this](std::uint32_t c, const ChunkState& state) {
-      RONDO_CHECK(state.held == kNowhere, "rank {} holds its contribution to chunk {} back for ever", schedule_.rank,
-                  c);
+      RONDO_CHECK(state.held == kNowhere, "rank {} holds its contribution to chunk {} back forever", schedule_.rank, c);
     });
     CopyStragglersToOutput();
     ListScratch();
@@ -146,7 +145,8 @@ class RankBuilder {
   }
 
  private:
-  // Effects of a round that its sends do not see.
+  // The events that change a rank's value of chunks in a round. The sends of the round still use the value from before
+  // the round.
   enum class Effect : std::uint8_t { kArrival, kHold, kContribution };
 
   struct Reader {
@@ -160,7 +160,7 @@ class RankBuilder {
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) states_[c].place = PlaceIn(buffer);
   }
 
-  // The longest first part of `chunks` for which `same(chunk)` gives one value.
+  // The longest beginning of `chunks` in which `same(chunk)` gives the same value for every chunk.
   template <typename Same>
   static ChunkRange FirstRun(ChunkRange chunks, Same same) {
     std::uint32_t end = chunks.first + 1;
@@ -175,7 +175,7 @@ class RankBuilder {
     const Place place = PlaceAt(chunks.first);
     for (std::uint32_t c = chunks.first; c < chunks.end(); ++c) {
       RONDO_CHECK(PlaceAt(c) != kNowhere, "rank {} uses its value of chunk {} but has none", schedule_.rank, c);
-      RONDO_CHECK(PlaceAt(c) == place, "rank {}: chunks [{}, {}) lie in two buffers", schedule_.rank, chunks.first,
+      RONDO_CHECK(PlaceAt(c) == place, "rank {}: chunks [{}, {}) are in two buffers", schedule_.rank, chunks.first,
                   chunks.end());
     }
     return static_cast<BufferId>(place);
@@ -213,7 +213,8 @@ class RankBuilder {
     return false;
   }
 
-  // Pre-multiplication comes first. The contribution stays in one buffer: the output if it has room for all of it.
+  // Scales the contribution before any other step. The scaled contribution is in one buffer: the output if that has
+  // room for all of it, otherwise scratch.
   void ScaleContribution(ChunkRange own) {
     if (own.count == 0) return;
     AddLocal({.kind = StepKind::kCopy,
@@ -223,9 +224,9 @@ class RankBuilder {
               .scale = true});
   }
 
-  // Returns the buffer that holds the rank's value of all these chunks. They may be in several buffers (its own block
-  // in the input, collected blocks in scratch). Then copies them into one first, because one transfer is cheaper than
-  // two.
+  // Returns the buffer that holds the rank's value of all these chunks. If the value is in several buffers (for
+  // example, the rank's own block in the input, collected blocks in scratch), copies it into one buffer first, because
+  // one transfer is cheaper than two.
   BufferId BringTogether(ChunkRange chunks) {
     const auto place = [this](std::uint32_t c) { return PlaceAt(c); };
     if (FirstRun(chunks, place) == chunks) return PlaceOf(chunks);
@@ -368,8 +369,8 @@ class RankBuilder {
     }
   }
 
-  // Whether a dependency of `step` already follows `earlier` at this chunk. For example, a contribution was combined
-  // into the value that is now copied over it.
+  // Whether a dependency of `step` already implies one on `earlier` at this chunk. For example, a contribution was
+  // combined into the value that is now copied over it.
   bool IsImplied(const Step& step, std::uint32_t earlier, std::uint32_t chunk) const {
     if (schedule_.steps[earlier].kind == StepKind::kSend) return false;  // a send may be done but not released
     return std::any_of(step.dependencies.begin(), step.dependencies.end(), [&](const Dependency& dependency) {
@@ -383,7 +384,7 @@ class RankBuilder {
   }
 
   // Adds the dependencies of `step`, which is appended next and writes its chunks in `buffer`. If a step has read a
-  // chunk since the last write, that reader followed the writer byte by byte, so following the reader implies following
+  // chunk since the last write, it depended on the writer byte by byte. So a dependency on this reader implies one on
   // the writer.
   void Write(Step& step, BufferId buffer) {
     const std::uint32_t self = NextStep();
@@ -415,13 +416,13 @@ class RankBuilder {
   RankSchedule schedule_;
   ChunkStates states_;
   std::vector<Reader> readers_;
-  std::uint32_t last_signal_ = kNone;             // the step that received it
+  std::uint32_t last_signal_ = kNone;             // the step that received the latest signal
   std::vector<Step> sends_;                       // the sends of the current round
   std::vector<std::pair<Effect, Step>> effects_;  // effects of the current round, in the order of the calls
   std::size_t round_begin_ = 0;                   // the first step of the current round
 };
 
-// Passes each transfer to the builders of its two ends, if their ranks are among the wanted ones: [first, first + n).
+// Passes each end of a transfer to the builder of its rank, if that rank is in [first, first + ranks).
 class Projector final : public Transfers {
  public:
   Projector(const ScheduleKey& key, std::uint32_t chunks_per_block, Rank first, int ranks, ChunkRange window)
@@ -462,7 +463,8 @@ class Projector final : public Transfers {
 
  private:
   RankBuilder* BuilderOf(Rank rank) {
-    const auto index = static_cast<std::size_t>(rank - first_);  // below first_ it wraps to a huge number
+    // for a rank below first_ the index wraps to a huge number
+    const auto index = static_cast<std::size_t>(rank - first_);
     return index < builders_.size() ? &builders_[index] : nullptr;
   }
 
@@ -474,7 +476,7 @@ class Projector final : public Transfers {
     return builder;
   }
 
-  // Counts every transfer, whichever ranks are wanted, so that numbers mean the same on every rank.
+  // Counts every transfer, whichever ranks are wanted, so that a transfer has the same number on every rank.
   void Add(StepKind receive, Rank from, Rank to, ChunkRange chunks) {
     const std::uint32_t transfer = transfers_++;
     const ChunkRange part = Intersection(chunks, window_);
@@ -497,7 +499,7 @@ class Projector final : public Transfers {
   ChunkRange window_;
   std::uint32_t transfers_ = 0;
   std::vector<RankBuilder> builders_;
-  std::vector<RankBuilder*> touched_;  // builders with steps in the current round; may repeat
+  std::vector<RankBuilder*> touched_;  // builders with steps in the current round; may contain duplicates
 };
 
 std::vector<RankSchedule> ProjectRanks(const AlgorithmEntry& entry, const ScheduleKey& key, Rank first, int ranks,

@@ -39,12 +39,13 @@ enum class StepKind : std::uint8_t {
 };
 inline bool IsLocal(StepKind kind) { return kind == StepKind::kCopy || kind == StepKind::kReduce; }
 
-// A step may progress as far as the earlier steps on which it depends, byte by byte where their ranges overlap. A step
-// without chunks (a signal) has no overlap: a step that depends on it starts only when the signal is done.
+// Where the ranges of a step and of an earlier step on which it depends overlap, the step may follow the earlier one
+// byte by byte, but must not overtake it. A step without chunks (a signal) overlaps with no other step: a step that
+// depends on a signal starts only when the signal is done.
 enum class DependencyKind : std::uint8_t {
-  kReadAfterWrite,   // reads what `step` writes: may follow its bytes done
-  kWriteAfterRead,   // overwrites what `step` reads: may follow its bytes released
-  kWriteAfterWrite,  // overwrites what `step` writes: may follow its bytes done
+  kReadAfterWrite,   // reads what `step` writes: may read only bytes that `step` has written
+  kWriteAfterRead,   // overwrites what `step` reads: may overwrite only bytes that `step` has released
+  kWriteAfterWrite,  // overwrites what `step` writes: may overwrite only bytes that `step` has written
 };
 struct Dependency {
   std::uint32_t step = 0;  // an index into the same rank's steps, smaller than that of the depending step
@@ -57,20 +58,22 @@ struct Step {
   Rank peer = kNoRank;  // for send, recv, recv_reduce
   // For send, recv, recv_reduce: the transfer's number in the global schedule, equal at both ends.
   std::uint32_t transfer = 0;
-  ChunkRange chunks;                         // the same in source and destination
-  BufferId source = BufferId::kInput;        // for send, copy, reduce; for recv_reduce: the own operand
-  BufferId destination = BufferId::kOutput;  // for recv, recv_reduce, copy; for reduce: also an operand
+  ChunkRange chunks;                   // the same in source and destination
+  BufferId source = BufferId::kInput;  // buffer that send, copy and reduce read; for recv_reduce: the own operand
+  // buffer that recv, recv_reduce, copy and reduce write; reduce also reads it
+  BufferId destination = BufferId::kOutput;
   // recv_reduce: the incoming operand is the left one (it comes from a lower rank). reduce: the source is the left one.
   bool incoming_left = false;
-  bool scale = false;   // for copy: multiply by the rank's factor (pre-multiplied sum)
-  bool finish = false;  // for recv_reduce, reduce, copy: the result is complete after this step; an average divides
+  bool scale = false;  // for copy: multiply by the rank's factor (pre-multiplied sum)
+  // for recv_reduce, reduce, copy: the result is complete after this step; if it is an average, this step divides it
+  bool finish = false;
   std::vector<Dependency> dependencies = {};  // sorted by step
   bool operator==(const Step&) const = default;
 };
 
-// How many sends of a run are sent together at most. A *run* is a series of sends to one peer, between which the rank
-// has no steps other than sends. They may be held back until all of them may start.
-inline constexpr std::uint32_t kMostTogether = 5;
+// The maximum number of sends of a run that are sent together. A *run* is a series of sends to one peer, between which
+// the rank has no steps other than sends. They may be held back until all of them may start.
+inline constexpr std::uint32_t kMaxTogether = 5;
 
 // The steps of one rank, in an order that respects all dependencies. The steps of one lane direction (sends to one
 // peer; receives from one peer) run strictly in this order, and so do the local steps (copies and reduces). Otherwise
@@ -91,8 +94,8 @@ struct ScheduleKey {
   Rank root = 0;         // for collectives with a root; otherwise 0
   bool in_place = true;  // input and output are one memory; layout.h says on which ranks
   bool scaled = false;   // pre-multiplied sum: every rank's contribution is scaled once, before anything else
-  // The host of each rank, by rank: 0, 1, ... in the order of first appearance. Null: all ranks share one host. Must
-  // outlive the key.
+  // The number of each rank's host. Hosts are numbered 0, 1, ... in the order of their lowest ranks. Null: all ranks
+  // share one host. Must outlive the key.
   const std::vector<int>* hosts = nullptr;
   // Compares the lists of hosts by value.
   bool operator==(const ScheduleKey& other) const;

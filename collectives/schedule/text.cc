@@ -176,7 +176,7 @@ std::pair<BufferId, ChunkRange> TakeRange(Line& line) {
   return {buffer, TakeChunks(line)};
 }
 
-// Reads another range of a line; its chunks must be those of the first.
+// Reads another range of a line. Its chunks must be those of the line's first range.
 BufferId TakeSameRange(Line& line, ChunkRange chunks) {
   const auto [buffer, again] = TakeRange(line);
   if (again != chunks) {
@@ -333,7 +333,7 @@ Result<Schedule> Parse(std::string_view text) {
     } else if (line.Accept("rank")) {
       const Rank rank = TakeRank(line);
       if (static_cast<std::size_t>(rank) != schedule.ranks.size()) {
-        line.Fault(fmt::format("rank {} stands where rank {} should", rank, schedule.ranks.size()));
+        line.Fault(fmt::format("found rank {}, expected rank {}", rank, schedule.ranks.size()));
       }
       schedule.ranks.push_back({.rank = rank});
     } else if (schedule.ranks.empty()) {
@@ -353,9 +353,9 @@ Result<Schedule> Parse(std::string_view text) {
     if (line.ok() && !line.empty()) line.Expected("the end of the line");
     if (!line.ok()) return line.Failure();
   }
-  if (!header_seen) return Fail(ErrorCode::kInvalidArgument, "schedule text: nothing but empty lines");
+  if (!header_seen) return Fail(ErrorCode::kInvalidArgument, "schedule text: all lines are empty");
   if (schedule.ranks.size() != static_cast<std::size_t>(schedule.key.world_size)) {
-    return Fail(ErrorCode::kInvalidArgument, "schedule text: {} of {} ranks", schedule.ranks.size(),
+    return Fail(ErrorCode::kInvalidArgument, "schedule text: found {} of {} ranks", schedule.ranks.size(),
                 schedule.key.world_size);
   }
   return schedule;

@@ -1,5 +1,6 @@
 // Schedules as text, for people, diffs and golden files. Parse(Print(s)) == s for every schedule whose unused fields
-// have their defaults, as in those of the builder. The first rank of a ring in a world of three, in place:
+// have their defaults; the builder makes only such schedules. For example, rank 0 of an all_reduce by ring, in place,
+// with a world size of 3:
 //
 //   schedule all_reduce ring world 3 root 0 in_place chunks 3
 //   rank 0
@@ -9,8 +10,8 @@
 //     3: recv_reduce output[0] = output[0] op rank 2 transfer 3 finish
 //     ...
 //
-// The chunks that a rank keeps in scratch are listed before its steps. The last rank of a direct all_reduce holds its
-// contribution back until those of the lower ranks have arrived:
+// The chunks that a rank keeps in scratch are listed before its steps. For example, the highest rank of a direct
+// all_reduce holds its contribution back until the contributions of the lower ranks have arrived:
 //
 //   rank 2
 //     scratch [0]

@@ -1,4 +1,4 @@
-// The transfers that an algorithm writes, in a global view, so that every send has its receive.
+// An algorithm writes the transfers of all ranks together, so every send has its receive. For example:
 //
 //   void RingAllReduce(const World& world, Transfers& out) {
 //     const int p = world.size;
@@ -7,8 +7,8 @@
 //       out.EndRound();
 //     } ...
 //
-// Chunks are numbered through all blocks of the collective's virtual vector (layout.h). A rank begins with its own
-// value of the chunks of its input, and has no value of the others.
+// Chunks are numbered across all blocks of the collective's virtual vector (layout.h). A rank begins with its own value
+// of the chunks of its input, and has no value of the others.
 //
 // Transfers are grouped in rounds. All transfers of one round read what their sender held before the round. At one
 // rank, arrivals, Hold and Contribute take effect in the order of the calls. The builder (project.h) handles everything
@@ -26,7 +26,8 @@ namespace rondo {
 struct World {
   int size = 1;   // >= 1
   Rank root = 0;  // ignored by collectives without a root
-  // The host of each rank, by rank, numbered in order of first appearance. Empty: all ranks share one host.
+  // The host of each rank, indexed by rank. Hosts are numbered in order of first appearance. Empty: all ranks share one
+  // host.
   std::span<const int> hosts = {};
 };
 
@@ -41,18 +42,18 @@ class Transfers {
   // A transfer without bytes. Every send of `to` in later rounds waits until this signal, and every signal before it,
   // has arrived.
   virtual void Signal(Rank from, Rank to) = 0;
-  // Holds back the rank's own contribution to the chunks; nothing may have been combined with it yet. The rank then has
-  // no value of the chunks until a Copy brings one, or a Reduce, which then acts as a Copy. Sends of the same round
-  // still send the contribution.
+  // Holds back the rank's own contribution to the chunks. REQUIRES: nothing has been combined with it before. The rank
+  // then has no value of the chunks until a Copy brings one, or a Reduce, which then acts as a Copy. Sends of the same
+  // round still send the contribution.
   virtual void Hold(Rank rank, ChunkRange chunks) = 0;
   // Combines the held contribution into the rank's value, as its right operand. REQUIRES: since Hold, the value has
   // come from lower ranks only. Together with Hold this allows a left fold in the order of ranks at any rank:
   //   out.Hold(2, c), out.Copy(0, 2, c), out.Reduce(1, 2, c), out.Contribute(2, c), out.Reduce(3, 2, c)
   virtual void Contribute(Rank rank, ChunkRange chunks) = 0;
   // Declares the value of the chunks at `rank` complete: it holds every rank's contribution. Call it after the round
-  // that completed the value and before any later transfer of it. An average divides here, once. REQUIRES: the last
-  // combination into the value was of exactly these chunks. Must not be called if there is nothing to combine: in a
-  // world of one.
+  // that completed the value and before any later transfer of it. An average divides here, once. REQUIRES: the latest
+  // Reduce or Contribute into the value was called for exactly this range. Must not be called if there is nothing to
+  // combine, as in a world of one rank.
   virtual void Finish(Rank rank, ChunkRange chunks) = 0;
   virtual void EndRound() = 0;
 };

@@ -52,7 +52,7 @@ Status CheckDependencies(const Schedule& schedule, Place place) {
                             dependency.step);
     }
     if (previous != nullptr && dependency.step <= previous->step) {
-      return CounterExample("{}: dependencies are not sorted by step, or one step stands there twice",
+      return CounterExample("{}: dependencies are not sorted by step, or name one step twice",
                             Describe(schedule, place));
     }
     if (!IsTrue(steps[dependency.step], step, dependency.kind)) {
@@ -103,7 +103,7 @@ Status CheckStep(const Schedule& schedule, Place place, ChunkRange window) {
   if (Writes(step, BufferId::kInput)) return refuse("writes the input");
   for (const BufferId buffer : {BufferId::kInput, BufferId::kOutput, BufferId::kScratch}) {
     if ((Reads(step, buffer) || Writes(step, buffer)) && !HasRoom(schedule, place.rank, buffer, step.chunks)) {
-      return refuse("names chunks that do not lie in that buffer, or not one behind the other");
+      return refuse("names chunks that are not in that buffer, or are not consecutive there");
     }
   }
   if (step.kind == StepKind::kCopy && !step.scale && step.source == step.destination)
@@ -142,12 +142,12 @@ void Measure(const Schedule& schedule, Proof& proof) {
 // receiving. Each event waits for the dependencies of its steps.
 std::uint32_t CountRounds(const Schedule& schedule, const std::vector<Event>& ordered) {
   struct Port {
-    std::uint32_t round = 0;     // the round of the last message through the port
+    std::uint32_t round = 0;     // the round of the latest message through the port
     Rank peer = kNoRank;         // the peer of that message
     std::uint32_t transfer = 0;  // the number of that message's last transfer
   };
   struct Rounds {
-    std::vector<std::uint32_t> done_in;  // by step: the round in which it is done
+    std::vector<std::uint32_t> done_in;  // for each step: the round in which it is done
     Port out, in;
   };
   std::vector<Rounds> ranks(schedule.ranks.size());
@@ -190,8 +190,8 @@ Status CheckScratch(const RankSchedule& rank, ChunkRange window) {
     const bool in_window = range.first >= window.first && std::uint64_t{range.first} + range.count <= window.end();
     if (range.count == 0 || !in_window || (i > 0 && range.first <= end)) {
       return CounterExample(
-          "rank {} keeps chunks [{}, {}) in scratch, which are none, do not exist, or do not stand "
-          "behind and apart from those before them",
+          "rank {} keeps chunks [{}, {}) in scratch, which are none, do not exist, or are not "
+          "after and apart from those before them",
           rank.rank, range.first, range.end());
     }
     end = range.end();
@@ -215,7 +215,7 @@ Status CheckScratch(const RankSchedule& rank, ChunkRange window) {
 Status CheckSteps(const Schedule& schedule, ChunkRange window) {
   const ScheduleKey& key = schedule.key;
   if (key.world_size < 1 || schedule.ranks.size() != static_cast<std::size_t>(key.world_size)) {
-    return CounterExample("{} ranks' steps in a world of {}", schedule.ranks.size(), key.world_size);
+    return CounterExample("there are steps of {} ranks in a world of {}", schedule.ranks.size(), key.world_size);
   }
   if (schedule.chunks == 0 || window.count == 0) return CounterExample("there are no chunks");
   if (key.root < 0 || key.root >= key.world_size)
@@ -223,14 +223,14 @@ Status CheckSteps(const Schedule& schedule, ChunkRange window) {
   if (key.collective == Collective::kAllToAll && key.world_size > kMaxPairedWorld)
     return CounterExample("{} ranks have more pairs than there are chunks", key.world_size);
   if (schedule.chunks % BlocksOf(key.collective, key.world_size) != 0) {
-    return CounterExample("{} chunks do not cut {} blocks alike", schedule.chunks,
+    return CounterExample("{} chunks cannot be divided equally into {} blocks", schedule.chunks,
                           BlocksOf(key.collective, key.world_size));
   }
   if (key.in_place && key.collective == Collective::kAllToAll) return CounterExample("all_to_all has no in-place form");
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     const auto rank = static_cast<Rank>(r);
     if (schedule.ranks[r].rank != rank) {
-      return CounterExample("rank {} stands where rank {} should", schedule.ranks[r].rank, rank);
+      return CounterExample("found rank {}, expected rank {}", schedule.ranks[r].rank, rank);
     }
     for (std::uint32_t s = 0; s < schedule.ranks[r].steps.size(); ++s)
       RONDO_TRY(CheckStep(schedule, {rank, s}, window));

@@ -12,16 +12,17 @@
 //              earlier one precedes it in the same direction of the same lane. A send reads until its bytes are
 //              released. Only a write-after-read dependency on the send itself waits for that; the order in the lane
 //              does not. So the result is that of the total order, whatever the timing of each byte.
-//   Truth      Every dependency names an earlier step and is of its kind: it reads what that step writes, and so on.
+//   Truth      Every dependency names an earlier step and is of the kind that it states. For example, a step with a
+//              read-after-write dependency reads what the earlier step writes.
 //   Result     all_reduce: every chunk of every rank's output is one and the same expression that holds each rank's
 //              contribution exactly once. In every combination the lower rank's operand is on the left. Each
-//              contribution is scaled once, before all else, if the key says so. The result is finished once, when it
-//              is complete. broadcast: every output is the root's value. barrier: no rank is done before it has
+//              contribution is scaled once, before all else, if ScheduleKey says so. The result is finished once, when
+//              it is complete. broadcast: every output is the root's value. barrier: no rank is done before it has
 //              received signals, directly or through others, from every other rank. An out-of-place input is never
 //              written.
 //
-// Not proved: that scratch is large enough, and that both ends map a chunk to the same elements. Each of these is one
-// pure function.
+// Not proved: that scratch is large enough, and that both ends map a chunk to the same elements. For each of these two,
+// one pure function is responsible.
 #pragma once
 
 #include <cstdint>
@@ -34,18 +35,19 @@
 
 namespace rondo {
 
-// Further results of the proof.
+// What the proof found out about the schedule, besides that it is right.
 struct Proof {
   // The longest chain of messages if each rank sends one at a time and receives one at a time, in the order of its
   // steps: rounds as the papers count them. Consecutive transfers between two ranks count as one message, if the later
   // ones wait for nothing that the first did not wait for.
   std::uint32_t rounds = 0;
-  std::uint32_t transfers = 0;           // of all ranks together
-  std::uint32_t max_transfers_sent = 0;  // the most by one rank
+  std::uint32_t transfers = 0;           // the transfers of all ranks together
+  std::uint32_t max_transfers_sent = 0;  // the maximum number of transfers that one rank sends
   std::uint32_t max_transfers_received = 0;
-  std::uint64_t max_chunks_sent = 0;  // by one rank; divided by the schedule's chunks, the fraction of the vector
+  // The maximum number of chunks that one rank sends. Divided by the schedule's chunks, it is a fraction of the vector.
+  std::uint64_t max_chunks_sent = 0;
   std::uint64_t max_chunks_received = 0;
-  std::uint32_t max_peers = 0;  // the number of ranks to which one rank has lanes
+  std::uint32_t max_peers = 0;  // the maximum number of ranks to which one rank has lanes
   bool uses_scratch = false;
   bool in_rank_order = true;       // the operands of every chunk are in the order of ranks, so `op` need not commute
   bool left_fold = true;           // every chunk is ((0+1)+2)+..., so any two left folds give the same bits

@@ -19,7 +19,7 @@ struct LaneEnd {
   bool SameLane(const LaneEnd& other) const { return from == other.from && to == other.to; }
 };
 
-// All steps of one direction, sorted by lane; each lane in its own order.
+// All sends, or all receives, sorted by lane; those of one lane keep the lane's order.
 std::vector<LaneEnd> LaneEnds(const Schedule& schedule, bool sends) {
   std::vector<LaneEnd> ends;
   for (const RankSchedule& rank : schedule.ranks) {
@@ -56,7 +56,7 @@ class StepNumbers {
   std::size_t size_ = 0;
 };
 
-// By step: the number of the run to which it belongs, if it is a send.
+// For each step that is a send: the number of the run to which it belongs.
 std::vector<std::uint32_t> Runs(const RankSchedule& rank) {
   std::vector<std::uint32_t> runs;
   std::uint32_t run = 0;
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> Runs(const RankSchedule& rank) {
 }
 
 struct Edge {
-  std::uint32_t from = 0;  // happens before
+  std::uint32_t from = 0;  // this event happens before `to`
   std::uint32_t to = 0;
   const char* why = "";
 };
@@ -92,13 +92,13 @@ std::vector<Edge> Edges(const Schedule& schedule, const std::vector<Event>& even
     if (!events[e].is_transfer) {
       const bool behind_another =
           e > 0 && !events[e - 1].is_transfer && events[e - 1].first.rank == events[e].first.rank;
-      if (behind_another) edges.push_back({e - 1, e, "stands among its rank's local steps behind"});
+      if (behind_another) edges.push_back({e - 1, e, "comes among its rank's local steps after"});
       continue;
     }
     wait_for_dependencies(e, events[e].second, "waits for");
     const bool same_lane =
         e > 0 && events[e - 1].first.rank == events[e].first.rank && events[e - 1].second.rank == events[e].second.rank;
-    if (same_lane) edges.push_back({e - 1, e, "stands in its lane behind"});
+    if (same_lane) edges.push_back({e - 1, e, "comes in its lane after"});
     if (same_lane && run_of(events[e].first) == run_of(events[first_of_run].first)) {
       wait_for_dependencies(first_of_run, events[e].first, "goes together with one that waits for");
     } else {
@@ -117,7 +117,7 @@ std::string DescribeCycle(const Schedule& schedule, const std::vector<Event>& ev
     if (!done[edge.from] && !done[edge.to]) waits_for[edge.to] = &edge;
   }
   std::uint32_t at = waits_for.begin()->first;
-  for (std::size_t i = 0; i < events.size(); ++i) at = waits_for.at(at)->from;  // now certainly on the cycle
+  for (std::size_t i = 0; i < events.size(); ++i) at = waits_for.at(at)->from;  // at the end, `at` is on the cycle
   std::string text;
   const std::uint32_t start = at;
   do {
@@ -146,8 +146,8 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule) {
     const Step& sent = StepAt(schedule, send.place);
     const Step& received = StepAt(schedule, receives[r].place);
     if (sent.transfer != received.transfer || sent.chunks != received.chunks) {
-      return CounterExample("the lane from rank {} to rank {} carries another thing than expected: {} meets {}",
-                            send.from, send.to, Describe(schedule, send.place), Describe(schedule, receives[r].place));
+      return CounterExample("the lane from rank {} to rank {} does not carry what was expected: {} meets {}", send.from,
+                            send.to, Describe(schedule, send.place), Describe(schedule, receives[r].place));
     }
     events.push_back({send.place, receives[r].place, true});
     ++r;
@@ -164,7 +164,7 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule) {
   const auto twice = std::adjacent_find(transfers.begin(), transfers.end(),
                                         [](const auto& a, const auto& b) { return a.first == b.first; });
   if (twice != transfers.end()) {
-    return CounterExample("{} and {} have one transfer's number", Describe(schedule, twice->second),
+    return CounterExample("{} and {} have the same transfer number", Describe(schedule, twice->second),
                           Describe(schedule, std::next(twice)->second));
   }
 
@@ -180,7 +180,8 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule) {
 Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Event> events) {
   const std::vector<Edge> edges = Edges(schedule, events);
   std::vector<std::uint32_t> waiting_for(events.size(), 0);
-  std::vector<std::uint32_t> first_edge(events.size() + 1, 0);  // the edges sorted by their origin
+  // for each event: the index of its first edge, if the edges are sorted by `from`
+  std::vector<std::uint32_t> first_edge(events.size() + 1, 0);
   for (const Edge& edge : edges) {
     ++waiting_for[edge.to];
     ++first_edge[edge.from + 1];
@@ -212,7 +213,7 @@ Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Eve
     }
   }
   if (ordered.size() < events.size()) {
-    return CounterExample("these wait for one another for ever:{}", DescribeCycle(schedule, events, edges, done));
+    return CounterExample("these steps wait for each other forever:{}", DescribeCycle(schedule, events, edges, done));
   }
   return ordered;
 }
@@ -224,9 +225,10 @@ Status VerifyRankOrder(const RankSchedule& rank) {
   // For each step: one plus the highest transfer number among the step and everything that it waits for; 0: no
   // transfer.
   std::vector<std::uint64_t> reach(rank.steps.size(), 0);
-  std::uint64_t local_reach = 0;  // the reach of the last local step, because local steps run one after the other
+  std::uint64_t local_reach = 0;  // the reach of the latest local step, because local steps run one after the other
   std::map<std::pair<bool, Rank>, std::uint32_t> last_in_lane;
-  std::map<Rank, std::pair<std::uint32_t, std::uint32_t>> first_of_run;  // by peer: the run, and its first transfer
+  // for each peer: the latest run of sends, and the number of that run's first transfer
+  std::map<Rank, std::pair<std::uint32_t, std::uint32_t>> first_of_run;
   const std::vector<std::uint32_t> runs = verify::Runs(rank);
   for (std::uint32_t s = 0; s < rank.steps.size(); ++s) {
     const Step& step = rank.steps[s];
@@ -259,7 +261,7 @@ Status VerifyRankOrder(const RankSchedule& rank) {
     reach[s] = own;
     const auto [last, fresh] = last_in_lane.try_emplace({verify::Sends(step), step.peer}, step.transfer);
     if (!fresh && step.transfer <= last->second) {
-      return CounterExample("rank {} step {} ({}) stands in its lane behind transfer {}", rank.rank, s, Print(step),
+      return CounterExample("rank {} step {} ({}) comes in its lane after transfer {}", rank.rank, s, Print(step),
                             last->second);
     }
     last->second = step.transfer;

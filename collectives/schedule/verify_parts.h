@@ -10,7 +10,7 @@
 
 namespace rondo::verify {
 
-// A step of the whole schedule.
+// Identifies a step of the whole schedule.
 struct Place {
   Rank rank = 0;
   std::uint32_t step = 0;
@@ -49,7 +49,7 @@ Result<std::vector<Event>> PairSteps(const Schedule& schedule);
 Result<std::vector<Event>> OrderEvents(const Schedule& schedule, std::vector<Event> events);
 // Races: checks one rank.
 Status CheckRaces(const Schedule& schedule, Rank rank, ChunkRange window);
-// Result: runs the ordered events on symbols.
+// Result: runs the ordered events on symbols instead of numbers.
 Status CheckValues(const Schedule& schedule, const std::vector<Event>& ordered, ChunkRange window, Proof& proof);
 Status CheckBarrier(const Schedule& schedule, const std::vector<Event>& ordered);
 

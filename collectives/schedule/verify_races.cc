@@ -1,9 +1,9 @@
 // Races: two steps of a rank must not touch the same bytes at the same time, unless both only read.
 //
 // The proof considers one byte, and a step moves chunk c to chunk c, so each chunk is checked by itself. A step reaches
-// a byte only when two conditions hold. Each step on which it depends, and which touches this byte, has passed the
-// byte; those steps fulfilled the same conditions. And the preceding step in its lane's direction is done with all its
-// bytes. A send that has passed a byte may still read it; only a write-after-read dependency waits for the release.
+// a byte only when two conditions hold. First, each step on which it depends and which touches this byte has passed the
+// byte, under the same two conditions. Second, the preceding step of the same direction of its lane is done with all of
+// its bytes. A send that has passed a byte may still read it; only a write-after-read dependency waits for the release.
 #include <algorithm>
 
 #include "collectives/schedule/verify_parts.h"
@@ -11,7 +11,7 @@
 namespace rondo::verify {
 namespace {
 
-// The steps of one rank on one chunk. For each step: which other steps are over at the byte that it reaches.
+// The steps of one rank on one chunk. Says which steps are done with a byte when another step reaches that byte.
 class ChunkOrder {
  public:
   void Compute(const std::vector<Step>& steps, const std::vector<std::uint32_t>& on_chunk) {
@@ -21,7 +21,7 @@ class ChunkOrder {
       const Step& step = steps[on_chunk[later]];
       for (const Dependency& dependency : step.dependencies) {
         const auto found = std::lower_bound(on_chunk.begin(), on_chunk.end(), dependency.step);
-        if (found == on_chunk.end() || *found != dependency.step) continue;  // the other step has no part of this chunk
+        if (found == on_chunk.end() || *found != dependency.step) continue;  // the other step does not touch this chunk
         const auto earlier = static_cast<std::size_t>(found - on_chunk.begin());
         Follow(later, earlier, dependency.kind == DependencyKind::kWriteAfterRead || !Sends(steps[dependency.step]));
       }
@@ -45,7 +45,7 @@ class ChunkOrder {
   }
 
   std::size_t words_ = 0;
-  std::vector<std::uint64_t> over_;  // one bit set per step
+  std::vector<std::uint64_t> over_;  // for each step: one bit per earlier step (IsOver)
 };
 
 constexpr BufferId kBuffers[] = {BufferId::kInput, BufferId::kOutput, BufferId::kScratch};

@@ -1,4 +1,5 @@
-// The result: runs the steps on symbols instead of numbers, and checks what every rank holds at the end.
+// Verifies the result of a schedule: runs the steps on symbols instead of numbers, and checks the final contents of
+// every rank's buffers.
 #include <algorithm>
 #include <unordered_map>
 
@@ -11,7 +12,7 @@ namespace {
 using Value = std::uint32_t;  // an expression; equal numbers are equal expressions
 constexpr Value kUndefined = 0;
 // If a result holds more than this many contributions per rank, the error does not say which contribution is surplus.
-constexpr std::uint64_t kMostTimes = 16;
+constexpr std::uint64_t kMaxTimes = 16;
 
 // Expressions over the ranks' contributions, each stored once. All chunks share them, because a step never mixes
 // chunks.
@@ -20,10 +21,10 @@ class Expressions {
   enum class Kind : std::uint8_t { kUndefined, kContribution, kScaled, kCombined, kFinished };
   struct Node {
     Kind kind = Kind::kUndefined;
-    std::uint32_t left = 0;           // of a contribution: the rank
-    std::uint32_t right = 0;          // of a combination: the right operand
-    std::uint32_t contributions = 0;  // how many it holds, limited to kCountedTo
-    Rank lowest = 0;                  // the lowest rank whose contribution it holds
+    std::uint32_t left = 0;           // for a contribution: its rank; for a combination: the left operand
+    std::uint32_t right = 0;          // for a combination: the right operand
+    std::uint32_t contributions = 0;  // number of contributions in the expression, at most kCountedTo
+    Rank lowest = 0;                  // the lowest rank whose contribution is in the expression
     Rank highest = 0;
     bool finished = false;  // the expression or a part of it is finished
   };
@@ -58,7 +59,7 @@ class Expressions {
     return "?";
   }
 
-  // For messages: describes a large expression by its size only.
+  // For error messages: describes a large expression only by its size.
   std::string ToShortText(Value value) const {
     if (nodes_[value].contributions <= 16) return ToText(value);
     return fmt::format("an expression of {} contributions", nodes_[value].contributions);
@@ -201,17 +202,17 @@ class Machine {
   Result<Value> Read(Place place, BufferId buffer, std::uint32_t chunk) {
     const Value value = memory_.At(place.rank, buffer, chunk);
     if (value == kUndefined) {
-      return CounterExample("{} reads chunk {}, which nobody has written there", Describe(schedule_, place), chunk);
+      return CounterExample("{} reads chunk {}, which no step has written there", Describe(schedule_, place), chunk);
     }
     return value;
   }
 
-  // Checks that each contribution occurs once, scaled or not as the key says, and that the whole is finished.
+  // Checks that each contribution occurs once, scaled or not as the key says, and that the whole value is finished.
   Status CheckReduction(std::uint32_t chunk, Rank holder, Value value, Proof& proof) {
     const ScheduleKey& key = schedule_.key;
     // Ranks that repeatedly combine each other's sums double them, so an expression can be exponentially larger than
-    // the schedule. An expression that must be wrong for its size is not traversed.
-    if (expressions_[value].contributions > kMostTimes * static_cast<std::uint64_t>(key.world_size)) {
+    // the schedule. An expression that is too large to be right is not traversed.
+    if (expressions_[value].contributions > kMaxTimes * static_cast<std::uint64_t>(key.world_size)) {
       return CounterExample("chunk {} of rank {}'s output is {}, of {} ranks", chunk, holder,
                             expressions_.ToShortText(value), key.world_size);
     }
@@ -230,7 +231,8 @@ class Machine {
     seen_[value] = true;
 
     std::vector<std::uint32_t> times(static_cast<std::size_t>(key.world_size), 0);
-    std::vector<std::pair<Value, bool>> open{{value, false}};  // and whether it is within a scaling
+    // The expressions that are still to be visited, and whether each is inside a scaled expression.
+    std::vector<std::pair<Value, bool>> open{{value, false}};
     Rank previous = kNoRank;
     while (!open.empty()) {
       const auto [at, scaled] = open.back();
@@ -269,7 +271,7 @@ class Machine {
   ChunkRange window_;
   Expressions expressions_;
   Memory memory_;
-  std::vector<bool> seen_;  // by value: whether it was checked
+  std::vector<bool> seen_;  // indexed by Value: whether it was checked
 };
 
 // For each step, the set of ranks whose signals reached it, directly or through other ranks.
@@ -308,33 +310,34 @@ Status CheckBarrier(const Schedule& schedule, const std::vector<Event>& ordered)
     first_step.push_back(steps);
     steps += rank.steps.size();
   }
-  RankSets heard(steps, world);
+  RankSets arrived(steps, world);
   const auto number = [&](Place place) { return first_step[static_cast<std::size_t>(place.rank)] + place.step; };
   // A step waits for its dependencies and for the earlier steps in its lane's direction.
-  const auto hear_earlier_steps = [&](Place place) {
+  const auto add_earlier_steps = [&](Place place) {
     const RankSchedule& rank = schedule.ranks[static_cast<std::size_t>(place.rank)];
     const Step& step = rank.steps[place.step];
-    heard.Add(number(place), place.rank);
+    arrived.Add(number(place), place.rank);
     for (const Dependency& dependency : step.dependencies) {
-      heard.AddAll(number(place), number({place.rank, dependency.step}));
+      arrived.AddAll(number(place), number({place.rank, dependency.step}));
     }
     for (std::uint32_t s = 0; s < place.step; ++s) {
       const Step& other = rank.steps[s];
       if (!IsLocal(other.kind) && Sends(other) == Sends(step) && other.peer == step.peer) {
-        heard.AddAll(number(place), number({place.rank, s}));
+        arrived.AddAll(number(place), number({place.rank, s}));
       }
     }
   };
   for (const Event& event : ordered) {
-    hear_earlier_steps(event.first);
-    hear_earlier_steps(event.second);
-    heard.AddAll(number(event.second), number(event.first));
+    add_earlier_steps(event.first);
+    add_earlier_steps(event.second);
+    arrived.AddAll(number(event.second), number(event.first));
   }
   for (const RankSchedule& rank : schedule.ranks) {
     for (Rank other = 0; other < world; ++other) {
-      bool has_heard = other == rank.rank;
-      for (std::uint32_t s = 0; s < rank.steps.size(); ++s) has_heard |= heard.Has(number({rank.rank, s}), other);
-      if (!has_heard) return CounterExample("rank {} may leave the barrier before rank {} has come", rank.rank, other);
+      bool has_arrived = other == rank.rank;
+      for (std::uint32_t s = 0; s < rank.steps.size(); ++s) has_arrived |= arrived.Has(number({rank.rank, s}), other);
+      if (!has_arrived)
+        return CounterExample("rank {} may leave the barrier before rank {} has arrived", rank.rank, other);
     }
   }
   return {};

@@ -2,7 +2,7 @@
 //
 // Results are bitwise equal to those of collectives/kernels/reduce.h, which defines them: 16-bit floats are computed in
 // float32 and rounded after each operation, NaNs are canonical, -0 is below +0, integers wrap. For averages see
-// AverageTypeOf (base/dtype.h): integers and float16 are summed in a wider type and narrowed once, at the end; other
+// AverageTypeOf (base/dtype.h): integers and float16 are summed in a wider type and narrowed once, at the end. Other
 // floats are scaled by AverageScaleOf (collectives/kernels/reduce.h) when they are loaded. This code must be compiled
 // without contraction (nvcc -fmad=false), which would round a product and a sum together only once.
 #pragma once
@@ -235,7 +235,7 @@ struct Sum128 {
   std::uint64_t low = 0, high = 0;
 };
 
-// Long division by words. The result has the lower 64 bits of the quotient.
+// Long division with digits of 32 bits. The result has the lower 64 bits of the quotient.
 template <>
 struct Divisor<Sum128> {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<std::uint64_t>(by)) {}
@@ -261,15 +261,15 @@ struct NoDivisor {  // for operations other than averages
   explicit RONDO_HOST_DEVICE NoDivisor(std::int32_t) {}
 };
 
-// All steps of the fold of one element. T says how the element is stored and computed. The specializations for averages
-// are below.
+// All steps of the reduction of one element. T says how the element is stored and computed. The specializations for
+// averages are below.
 template <typename T, ReduceOp kOp, typename = void>
-struct Fold {
+struct Reduction {
   using Element = T;
   static constexpr ReduceOp kOperation = kOp;
   using Stored = typename T::Stored;
   using Computed = typename T::Computed;
-  using Partial = Stored;  // type of the fold of the sources so far
+  using Partial = Stored;  // type of the result for the sources so far
   using By = NoDivisor;
   static constexpr bool kStoredAsComputed = std::is_same_v<Stored, Computed>;  // if false, Store makes NaNs canonical
 
@@ -284,11 +284,11 @@ struct Fold {
   static RONDO_HOST_DEVICE Stored Next(Stored left, Stored right) {
     return T::Store(Combine<kOp, Computed, kStoredAsComputed>(T::Load(left), T::Load(right)));
   }
-  // Folds the last source. For an average: divides the sum before it is rounded.
+  // Combines the result so far (`left`) with the final source. For an average, also divides the sum before rounding it.
   static RONDO_HOST_DEVICE Stored Last(Stored left, Stored right, const By&) { return Next(left, right); }
   // Used instead of Next and Last if there is only one source.
   static RONDO_HOST_DEVICE Stored Only(Stored value, const By&) { return value; }
-  // Converts the fold of all sources to the stored type.
+  // Converts the result for all sources to the stored type.
   static RONDO_HOST_DEVICE Stored Finish(Partial value) { return value; }
 };
 
@@ -312,7 +312,7 @@ RONDO_HOST_DEVICE Sum128 Add(Sum128 left, Sum128 right) {
 }
 
 template <typename T>
-struct Fold<T, ReduceOp::kAvg, std::enable_if_t<kIsWidened<T>>> {
+struct Reduction<T, ReduceOp::kAvg, std::enable_if_t<kIsWidened<T>>> {
   using Element = T;
   static constexpr ReduceOp kOperation = ReduceOp::kAvg;
   using Stored = typename T::Stored;
@@ -346,9 +346,9 @@ struct Fold<T, ReduceOp::kAvg, std::enable_if_t<kIsWidened<T>>> {
   }
 };
 
-// Averages whose operands are scaled: a partial fold has the computed type, with a value rounded to the stored type.
+// Averages whose operands are scaled: a partial result has the computed type, with a value rounded to the stored type.
 template <typename T>
-struct Fold<T, ReduceOp::kAvg, std::enable_if_t<!kIsWidened<T>>> {
+struct Reduction<T, ReduceOp::kAvg, std::enable_if_t<!kIsWidened<T>>> {
   using Element = T;
   static constexpr ReduceOp kOperation = ReduceOp::kAvg;
   using Stored = typename T::Stored;

@@ -2,7 +2,7 @@
 
 load("@cuda//:toolkit.bzl", "CUDA_VERSION", "NVCC")
 
-# fold.h says why the compiler must not contract a product and a sum.
+# reduce.h says why the compiler must not contract a product and a sum.
 _FLAGS = "-std=c++20 --expt-relaxed-constexpr -fmad=false"
 
 def _is_known(since):

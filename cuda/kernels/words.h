@@ -1,5 +1,6 @@
 // The arithmetic of elements.h on 32-bit words that hold several elements, with bitwise equal results. A GPU that uses
-// its full memory bandwidth has time for only a few instructions per byte, so element by element would be too slow.
+// its full memory bandwidth has time for only a few instructions per byte, so processing element by element would be
+// too slow.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ RONDO_HOST_DEVICE std::uint32_t Extremes(std::uint32_t left, std::uint32_t right
 
 constexpr std::uint32_t kEachHalf = 0x0001'0001;
 
-// A mask with all bits set in each of two 16-bit floats that is a NaN: without its sign bit a NaN is above kInfinity.
+// A mask for two 16-bit floats in which all bits of each NaN are set. Without its sign bit a NaN is above kInfinity.
 template <std::uint32_t kInfinity>
 RONDO_HOST_DEVICE std::uint32_t Nans(std::uint32_t word) {
   return (((word & 0x7FFF * kEachHalf) + (0x7FFF - kInfinity) * kEachHalf) >> 15 & kEachHalf) * 0xFFFF;
@@ -57,7 +58,8 @@ RONDO_HOST_DEVICE std::uint32_t ExtremesOfFloats(std::uint32_t left, std::uint32
   return (value & ~nans) | (kNan * kEachHalf & nans);
 }
 
-// The sums of the bytes, modulo 2^8. The highest bits are added separately, so that no carry reaches the next byte.
+// The sums of the bytes, modulo 2^8. The highest bit of each byte is added separately, so that no carry reaches the
+// next byte.
 RONDO_HOST_DEVICE std::uint32_t SumsOfBytes(std::uint32_t left, std::uint32_t right) {
   constexpr std::uint32_t kLow = 0x7F7F'7F7F;
   return ((left & kLow) + (right & kLow)) ^ ((left ^ right) & ~kLow);
@@ -101,7 +103,7 @@ struct Halves {
   }
 };
 
-// FoldVectors folds element by element (ByElement) or word by word (ByWord).
+// ReduceVectors reduces element by element (ByElement) or word by word (ByWord).
 template <class F>
 struct ByElement {
   using Unit = typename F::Stored;
@@ -130,7 +132,7 @@ struct ByWord {
   static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
   using Two =
       std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
-  // Averages stay in float32 until the end. Those of bfloat16 are rounded to bfloat16 after each sum.
+  // Averages are computed in float32 until the end. In averages of bfloat16, each sum is rounded to bfloat16.
   static constexpr bool kAverage = kOp == ReduceOp::kAvg;
   static constexpr bool kScaled = kAverage && std::is_same_v<T, Bfloat16>;
   using Partial = std::conditional_t<kAverage, Two, Unit>;
@@ -186,7 +188,7 @@ struct ByWord {
       return value;
     }
   }
-  // Converts a fold of two or more sources to the stored type.
+  // Converts the result for two or more sources to the stored type.
   static RONDO_HOST_DEVICE Unit Finish(Partial word) {
     if constexpr (kAverage) {
       return Two::Canonical(word.Store());

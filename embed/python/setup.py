@@ -1,7 +1,7 @@
-"""pip install ./embed/python: the package, in Python alone, with librondo beside it. No compiler is needed.
+"""pip install ./embed/python: installs the package, which is pure Python, and librondo. No compiler is needed.
 
-librondo is what `bazel build --config=release //embed:librondo.so.0` made, which this runs where it was not yet; or that of an
-unpacked tarball, if RONDO_PREFIX names its folder.
+librondo comes from bazel-bin; this script runs `bazel build --config=release //embed:librondo.so.0` if it is missing there. If
+RONDO_PREFIX names the folder of an unpacked tarball, librondo comes from there.
 """
 
 import os
@@ -23,7 +23,7 @@ LIBRARY = "librondo.so.0"
 
 
 class PlatformWheel(bdist_wheel):
-    """For every Python, but not for every machine."""
+    """A wheel for every version of Python, for one platform."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -38,7 +38,7 @@ def find_library() -> Path:
     if prefix:
         library = Path(prefix, "lib", LIBRARY).resolve()
         if not library.is_file():
-            sys.exit(f"setup.py: RONDO_PREFIX={prefix} has no lib/{LIBRARY}")
+            sys.exit(f"setup.py: RONDO_PREFIX={prefix} contains no lib/{LIBRARY}")
         return library
     built = ROOT / "bazel-bin/embed" / LIBRARY
     if not built.is_file():

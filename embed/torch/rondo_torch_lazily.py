@@ -1,5 +1,5 @@
-"""What torch 2.5 and later calls when it is imported (entry point torch.backends): from then on the name "rondo" and the init_method
-"rondo://" are known to torch.distributed, and rondo_torch is imported when one of them is used."""
+"""torch 2.5 and later calls register() when torch is imported (entry point torch.backends). It registers the backend "rondo" and the
+init_method "rondo://" with torch.distributed. rondo_torch is imported when one of them is first used."""
 
 
 def register():
@@ -19,4 +19,4 @@ def _create_of(*arguments):
 def _rendezvous(url, **named):
     import rondo_torch
 
-    return rondo_torch._Meeting.rendezvous(url, **named)
+    return rondo_torch._Rendezvous.rendezvous(url, **named)

@@ -1,7 +1,7 @@
-"""pip install ./embed/torch: the backend, compiled against the torch that is there, with librondo beside it.
+"""pip install ./embed/torch: builds the backend against the installed torch, and adds librondo.
 
-librondo is what `bazel build --config=release //embed:librondo.so.0` made, which this runs where it was not yet; or that of an
-unpacked tarball, if RONDO_PREFIX names its folder.
+librondo comes from bazel-bin; this script runs `bazel build --config=release //embed:librondo.so.0` if it is missing there. If
+RONDO_PREFIX names the folder of an unpacked tarball, librondo comes from there.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ from setuptools import setup
 
 
 def folders_of_packages() -> list[str]:
-    """Of this environment, whatever pip hides. One that venv made has those of its base only if it was made so."""
+    """The folders of packages of this environment, which pip hides. A virtual environment sees those of its base only if it was made so."""
     if sys.prefix == sys.base_prefix:
         return [site.getusersitepackages(), *site.getsitepackages()]
     settings = Path(sys.prefix, "pyvenv.cfg").read_text()
@@ -40,12 +40,12 @@ LIBRARY = "librondo.so.0"
 
 
 def find_rondo() -> tuple[Path, Path]:
-    """The folder of rondo.h, and the library."""
+    """Returns the folder of rondo.h, and the path of librondo."""
     prefix = os.environ.get("RONDO_PREFIX")
     if prefix:
         library = Path(prefix, "lib", LIBRARY).resolve()
         if not library.is_file():
-            sys.exit(f"setup.py: RONDO_PREFIX={prefix} has no lib/{LIBRARY}")
+            sys.exit(f"setup.py: RONDO_PREFIX={prefix} contains no lib/{LIBRARY}")
         return Path(prefix, "include"), library
     built = ROOT / "bazel-bin/embed" / LIBRARY
     if not built.is_file():
@@ -60,7 +60,7 @@ if target.exists():
     target.unlink()
 shutil.copyfile(library, target)
 (package / "_built.py").write_text(
-    f"""# What setup.py built the compiled part for.
+    f"""# Written by setup.py: what the compiled part was built for.
 PYTHON = "{sys.version_info[0]}.{sys.version_info[1]}"
 TORCH = "{torch.__version__}"
 TORCH_AT = {str(Path(torch.__file__).parent)!r}

@@ -17,7 +17,7 @@ double UnitRoundoff(rondo::DataType type) {
   }
 }
 
-// The largest error of rounding to a subnormal number: half of the smallest one.
+// The largest error of rounding to a subnormal number: half of the smallest subnormal number.
 double Underflow(rondo::DataType type) {
   switch (type) {
     case rondo::DataType::kFloat16: return 0x1p-25;
@@ -35,16 +35,17 @@ double Gamma(std::uint64_t roundings, double unit) {
 }  // namespace
 
 GradientBound BoundGradient(const Sharing& sharing) {
-  // One process: the product of a sample's input and derivative, the sum over the batch, the division by the batch
-  // size, and the product with it.
+  // The roundings of one process: the product of a sample's input and derivative, the sum over the batch, the division
+  // 1 / batch size, and the multiplication by its result.
   const double one = Gamma(1 + sharing.batch + 2, kFloat32Unit);
-  // A rank: the same over its shard, and the product with its weight.
+  // The roundings of a rank: the product of a sample's input and derivative, the sum over the rank's shard, the
+  // division that gives the rank's weight, and the multiplication by this weight.
   const double rank = Gamma(1 + sharing.largest_shard + 2, kFloat32Unit);
-  // The transfer: conversion to the sent type (none for float32), up to world_size - 1 additions in a row, and the
-  // division of the average.
+  // The roundings of the transfer: conversion to the sent type (none for float32), up to world_size - 1 consecutive
+  // additions, and the division of the average.
   const double wire = Gamma(static_cast<std::uint64_t>(sharing.world_size) + 1, UnitRoundoff(sharing.type));
-  // Underflow: each rank's conversion, averaged, and the division. In float32, much smaller, the products of both
-  // sides.
+  // The errors from underflow: the average of the errors of the ranks' conversions, and the error of the division. The
+  // errors of the float32 products, of the ranks and of one process, are much smaller.
   return {one + (1 + rank) * (1 + wire) - 1, 4 * Underflow(sharing.type) + 4 * Underflow(rondo::DataType::kFloat32)};
 }
 
@@ -56,7 +57,8 @@ double BoundLoss(const Sharing& sharing) {
 
 Comparison CompareStep(const DescentOptions& options, const TrainingState& ranks, const TrainingState& one,
                        std::span<const double> gradient_bounds) {
-  constexpr double kSecondOrder = 1 + 0x1p-20;  // for second-order terms of the roundings below and of this arithmetic
+  // Covers second-order terms of the roundings below and the roundings of this function itself.
+  constexpr double kSecondOrder = 1 + 0x1p-20;
   Comparison comparison;
   const auto compare = [&](std::size_t at, double difference, double bound) {
     const double share = std::isfinite(difference) ? difference / bound : std::numeric_limits<double>::infinity();
@@ -65,11 +67,13 @@ Comparison CompareStep(const DescentOptions& options, const TrainingState& ranks
     comparison.worst = at;
   };
   for (std::size_t i = 0; i < gradient_bounds.size(); ++i) {
-    // velocity = fl(momentum * velocity + gradient): momentum * velocity is the same number on both sides.
+    // velocity = fl(momentum * velocity + gradient): momentum * velocity is the same number for the ranks and for one
+    // process.
     const double velocities = std::abs(double{ranks.velocity[i]}) + std::abs(double{one.velocity[i]});
     const double velocity_bound = (gradient_bounds[i] + kFloat32Unit * velocities) * kSecondOrder;
     compare(i, std::abs(double{ranks.velocity[i]} - double{one.velocity[i]}), velocity_bound);
-    // parameters = fl(parameters - fl(rate * velocity)): the parameters before are the same on both sides.
+    // parameters = fl(parameters - fl(rate * velocity)): the parameters before the step are the same for the ranks and
+    // for one process.
     const double parameters = std::abs(double{ranks.parameters[i]}) + std::abs(double{one.parameters[i]});
     const double rate = options.learning_rate;
     const double bound =

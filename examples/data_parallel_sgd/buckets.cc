@@ -31,7 +31,7 @@ GradientBuckets::~GradientBuckets() {
 }
 
 void GradientBuckets::Begin(std::span<float> gradient, float weight) {
-  RONDO_CHECK(issued_ == 0, "the pass before is not finished");
+  RONDO_CHECK(issued_ == 0, "the previous pass is not finished");
   gradient_ = gradient;
   weight_ = weight;
   complete_.assign(complete_.size(), false);
@@ -39,7 +39,7 @@ void GradientBuckets::Begin(std::span<float> gradient, float weight) {
 }
 
 void GradientBuckets::Complete(std::size_t tensor) {
-  RONDO_CHECK(!complete_[tensor], "tensor {} is complete already", tensor);
+  RONDO_CHECK(!complete_[tensor], "tensor {} is already complete", tensor);
   complete_[tensor] = true;
   --buckets_[bucket_of_[tensor]].missing;
   while (issued_ < buckets_.size() && buckets_[issued_].missing == 0) Issue(buckets_[issued_++]);
@@ -71,7 +71,7 @@ rondo::Status GradientBuckets::Collect(Bucket& bucket) {
 }
 
 rondo::Status GradientBuckets::Finish() {
-  RONDO_CHECK(issued_ == buckets_.size(), "bucket {} still misses {} tensors", issued_, buckets_[issued_].missing);
+  RONDO_CHECK(issued_ == buckets_.size(), "bucket {} still lacks {} tensors", issued_, buckets_[issued_].missing);
   for (Bucket& bucket : buckets_) reduced_before_finish_ += bucket.work.Test().has_value();
   rondo::Status first_error;
   for (Bucket& bucket : buckets_) {

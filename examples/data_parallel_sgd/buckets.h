@@ -2,7 +2,7 @@
 //
 //   buckets.Begin(gradient, weight);
 //   ... backward pass; whenever a tensor's gradient is complete: buckets.Complete(tensor) ...
-//   RONDO_TRY(buckets.Finish());                               // gradient: the average, the same bits on every rank
+//   RONDO_TRY(buckets.Finish()); // gradient: the average, bit for bit the same on every rank
 //
 // Fusion     An all-reduce of a few bytes costs almost as much as one of some KiB, so neighbouring tensors share one.
 //            Gradients are in one flat vector that the backward pass completes from its end. So a bucket is a part of
@@ -31,7 +31,8 @@ namespace sgd {
 struct BucketOptions {
   // The type in which gradients are sent: kFloat32, kFloat16 or kBfloat16.
   rondo::DataType type = rondo::DataType::kFloat32;
-  std::size_t bucket_bytes = std::size_t{1} << 20;  // in the sent type; a larger tensor has its own bucket
+  // The size of a bucket, with elements of `type`. A larger tensor has its own bucket.
+  std::size_t bucket_bytes = std::size_t{1} << 20;
 };
 
 // Thread rule: only the thread that issues the communicator's operations may use it.
@@ -40,7 +41,7 @@ class GradientBuckets {
   // REQUIRES: `tensors` are packed one after the other, from offset 0. Both `tensors` and `options` are the same on all
   // ranks. The communicator must outlive this object.
   GradientBuckets(rondo::Communicator& communicator, const std::vector<Tensor>& tensors, const BucketOptions& options);
-  // Waits for all issued buckets, because their operations use its memory.
+  // Waits for all issued buckets, because their operations use the memory of this object.
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -56,7 +57,8 @@ class GradientBuckets {
   rondo::Status Finish();
 
   std::size_t size() const { return buckets_.size(); }
-  // The number of buckets that were already reduced when Finish was called, over all passes: the effect of the overlap.
+  // The number of buckets that were already reduced when Finish was called, over all passes. It shows the effect of the
+  // overlap.
   std::size_t reduced_before_finish() const { return reduced_before_finish_; }
 
  private:
@@ -64,8 +66,8 @@ class GradientBuckets {
     std::size_t first = 0;  // offset in the flat gradient
     std::size_t size = 0;
     std::size_t tensors = 0;
-    std::size_t missing = 0;          // tensors that are not complete in this pass
-    std::vector<std::uint16_t> wire;  // only for 16-bit types
+    std::size_t missing = 0;          // number of tensors that are not complete yet in this pass
+    std::vector<std::uint16_t> wire;  // the elements as they are sent; used only for 16-bit types
     rondo::Work work;
   };
 
@@ -79,7 +81,7 @@ class GradientBuckets {
   std::vector<bool> complete_;          // indexed by tensor
   std::span<float> gradient_;
   float weight_ = 1;
-  std::size_t issued_ = 0;  // buckets issued in this pass
+  std::size_t issued_ = 0;  // number of buckets issued in this pass
   std::size_t reduced_before_finish_ = 0;
 };
 

@@ -9,8 +9,8 @@ namespace sgd {
 namespace {
 
 constexpr double kTurns = 0.6;    // revolutions of each arm
-constexpr double kNoise = 0.15;   // of the angle, in radians
-constexpr double kSpread = 1.75;  // of the radius; gives the features a variance of about one
+constexpr double kNoise = 0.15;   // the largest random change of the angle, in radians
+constexpr double kSpread = 1.75;  // the factor of the radius; it gives the features a variance of about one
 
 }  // namespace
 

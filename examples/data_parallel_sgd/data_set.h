@@ -1,8 +1,9 @@
 // A data set that needs no file: three noisy spirals in the plane, one for each class, which no straight line can
 // separate.
 //
-// A sample is a pure function of (seed, row). So every process can make only the rows of its own shard, like a loader
-// that reads them. Any process can make all rows, to check the others.
+// A sample is a pure function of (seed, row). So a process can compute only the rows of its own shard, just as a data
+// loader would read only these rows. Any process can also compute all rows, to check the results of the other
+// processes.
 #pragma once
 
 #include <array>
@@ -36,7 +37,7 @@ class Spirals {
  public:
   explicit Spirals(std::uint64_t seed) : seed_(seed) {}
 
-  // There is no last row: each row is a new sample.
+  // Every row number gives a new sample, without an upper limit.
   Sample At(std::uint64_t row) const;
   std::vector<Sample> Load(Rows rows) const;
 

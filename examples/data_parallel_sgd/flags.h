@@ -15,7 +15,7 @@ namespace sgd {
 
 struct Flags {
   std::uint64_t steps = 20;
-  std::uint64_t batch = 64;        // samples of a step, on all ranks together
+  std::uint64_t batch = 64;        // the samples of one step, over all ranks together
   std::uint64_t accumulation = 2;  // micro-batches per rank and step
   std::size_t bucket_bytes = 16 << 10;
   rondo::DataType gradient_type = rondo::DataType::kFloat32;
@@ -26,8 +26,8 @@ struct Flags {
   std::string rendezvous = "env://";
   rondo::Path path = rondo::Path::kAuto;
   std::chrono::duration<double> timeout = std::chrono::seconds(60);
-  bool survive = false;  // continue after ranks are lost
-  int refill = 0;        // then admit joiners up to this many ranks
+  bool survive = false;  // true: training continues after ranks are lost
+  int refill = 0;        // after ranks are lost, joiners are admitted until there are this many ranks; 0: none
   std::chrono::duration<double> settle = std::chrono::seconds(5);
 };
 

@@ -1,5 +1,5 @@
-// One process on the whole batch: the reference for the result of all ranks together. It shares the model and the
-// optimizer with them, but it has no shards, micro-batches, buckets or communication.
+// The training step of one process on the whole batch, which is the reference for the result of all ranks together. It
+// shares the model and the optimizer with them, but it has no shards, micro-batches, buckets or communication.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct LoneGradient {
   std::vector<double> magnitude;  // the mean |gradient| of the samples, to which rounding errors are relative
 };
 
-// Computes sample by sample. REQUIRES: at least one sample.
+// Computes the gradient sample by sample. REQUIRES: at least one sample.
 LoneGradient GradientAlone(const Mlp& model, std::span<const float> parameters, std::span<const Sample> batch);
 
 }  // namespace sgd

@@ -1,12 +1,12 @@
-// A complete program for data-parallel training on Rondo: how a framework embeds Rondo, with a proof that the result is
-// right.
+// A complete program for data-parallel training on Rondo. It shows how a framework embeds Rondo, and proves that the
+// result is correct.
 //
 //   rondo run -N 4 -- data_parallel_sgd        or, by hand, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set
 //   rondo run -N 4 --keep-going -- data_parallel_sgd --survive        continues when ranks are killed
 //
-// Read trainer.h, buckets.h and recovery.h: a framework would contain such code. model.h, data_set.h and optimizer.h
-// represent the framework itself. lone_process.h, bounds.h and proof.h compare every step with one process on the whole
-// batch.
+// Read trainer.h, buckets.h and recovery.h, because a framework would contain such code. model.h, data_set.h and
+// optimizer.h represent the framework itself. lone_process.h, bounds.h and proof.h compare every step with one process
+// on the whole batch.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -27,13 +27,17 @@
 namespace sgd {
 namespace {
 
-constexpr std::uint64_t kFirstUnseenRow = std::uint64_t{1} << 48;  // after every row that is used for training
+// Larger than the number of any row that is used for training.
+constexpr std::uint64_t kFirstUnseenRow = std::uint64_t{1} << 48;
 constexpr std::uint64_t kUnseenRows = 3000;
-constexpr int kMaxRebuilds = 100;  // a job that loses ranks faster than it takes steps must end
+// The largest number of rebuilds. It makes sure that a job ends if it loses ranks faster than it takes steps.
+constexpr int kMaxRebuilds = 100;
 
 void PrintHead(const rondo::Communicator& communicator, const Flags& flags, const Mlp& model, const Trainer& trainer) {
-  fmt::print("ranks       {}, the {} samples of a batch cut into as many shards, each into {} micro-batches\n",
-             communicator.world_size(), flags.batch, flags.accumulation);
+  fmt::print(
+      "ranks       {}; a batch of {} samples is divided into one shard for each rank, and a shard into {} "
+      "micro-batches\n",
+      communicator.world_size(), flags.batch, flags.accumulation);
   fmt::print("gradients   {} in {} tensors, reduced as {} in {} buckets\n", model.parameter_count(),
              model.tensors().size(), Name(flags.gradient_type), trainer.buckets().size());
   fmt::print(
@@ -66,8 +70,8 @@ rondo::Status BeginOrResume(rondo::Communicator& communicator, Trainer& trainer,
   return {};
 }
 
-// Returns whether every step passed the proof; all ranks get the same answer. Rank 0 prints. Keeps `checkpoint` up to
-// date.
+// Returns whether every step passed the proof; all ranks get the same answer. Rank 0 prints each step. `checkpoint` is
+// updated after each step.
 rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags, Checkpoint& checkpoint) {
   const bool prints = communicator.rank() == 0;
   const Mlp model(flags.hidden);
@@ -76,11 +80,12 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
                         Part({0, flags.batch}, 0, static_cast<std::uint64_t>(communicator.world_size())).size(),
                         communicator.world_size(), flags.gradient_type};
   if (!std::isfinite(BoundGradient(sharing).relative)) {
-    return rondo::Fail(rondo::ErrorCode::kUnsupported, "a sum of {} among {} ranks has no bound to be proved",
+    return rondo::Fail(rondo::ErrorCode::kUnsupported, "there is no known error bound for a sum of {} among {} ranks",
                        Name(flags.gradient_type), communicator.world_size());
   }
 
-  // Each rank draws its own initial values, like independent processes; then all ranks take rank 0's.
+  // Each rank draws its own initial values, as independent processes would. After that, all ranks take the values of
+  // rank 0.
   const rondo::Random random(flags.seed + static_cast<std::uint64_t>(communicator.rank()));
   const DescentOptions descent{flags.learning_rate, flags.momentum};
   Trainer trainer(communicator, model, data, {descent, {flags.gradient_type, flags.bucket_bytes}, flags.accumulation},
@@ -99,7 +104,9 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
     const TrainingState before = trainer.state();
     RONDO_ASSIGN(const double loss, trainer.TakeStep(batch));
     RONDO_ASSIGN(bool good, trainer.HoldsBitsOfRank0());
-    if (!good) fmt::print(stderr, "step {}: rank {} holds other bits than rank 0\n", step + 1, communicator.rank());
+    if (!good)
+      fmt::print(stderr, "step {}: the parameters of rank {} are not bit for bit those of rank 0\n", step + 1,
+                 communicator.rank());
     if (proof) {
       const StepReport report = proof->Check(batch, before, trainer.state(), loss);
       PrintStep(step + 1, loss, report);
@@ -108,28 +115,29 @@ rondo::Result<bool> Train(rondo::Communicator& communicator, const Flags& flags,
     }
     RONDO_TRY(communicator.AllReduce(&good, &good, 1, rondo::DataType::kBool, rondo::ReduceOp::kBand));
     if (!good) return false;
-    // Updated only now, so that ranks continue only from states that were proved and printed.
+    // Updated only after the proof, so that ranks continue only from states that were proved and printed.
     checkpoint = {static_cast<std::int64_t>(step + 1), trainer.state()};
   }
   if (prints) {
     const auto unseen = data.Load({kFirstUnseenRow, kFirstUnseenRow + kUnseenRows});
-    fmt::print("\naccuracy    {:.1f} % of {} samples that nobody trained on\n",
+    fmt::print("\naccuracy    {:.1f} % of {} samples that no rank trained on\n",
                100 * model.Accuracy(trainer.state().parameters, unseen), kUnseenRows);
-    fmt::print("overlap     {} of {} reductions were over when their backward pass was\n",
+    fmt::print("overlap     {} of {} reductions ended before their backward pass ended\n",
                trainer.buckets().reduced_before_finish(), trainer.buckets().size() * (flags.steps - first_step));
   }
   return true;
 }
 
-// Whether a rebuild may help. If ranks disagree, or if one of them lacks something, the next attempt would fail again.
+// Whether a rebuild may help. If ranks disagree, or if a rank lacks a resource, the next attempt would fail again.
 bool MayBeSurvived(rondo::ErrorCode code) {
   using enum rondo::ErrorCode;
   return code == kPeerLost || code == kPeerAborted || code == kTimeout || code == kConnectionReset ||
          code == kUnreachable || code == kClosed;
 }
 
-// Trains to the end and closes. If the flags say so, it continues after ranks are lost; `communicator` is then the last
-// one. A rank that has finished continues too: others may need its state, and its share of the remaining work.
+// Trains to the end and closes. With --survive it continues after ranks are lost; `communicator` is then the latest
+// rebuilt one. A rank that has finished also continues, because others may need its state and its share of the
+// remaining work.
 rondo::Result<bool> TrainAndClose(std::unique_ptr<rondo::Communicator>& communicator, const Flags& flags) {
   Checkpoint checkpoint;
   for (int rebuilds = 0;; ++rebuilds) {
@@ -140,7 +148,8 @@ rondo::Result<bool> TrainAndClose(std::unique_ptr<rondo::Communicator>& communic
       good = rondo::Fail(closed.error());
     }
     if (!flags.survive || !MayBeSurvived(good.error().code()) || rebuilds == kMaxRebuilds) return good;
-    fmt::print(stderr, "data_parallel_sgd: rank {} goes on after: {}\n", communicator->rank(), good.error().ToString());
+    fmt::print(stderr, "data_parallel_sgd: rank {} continues after: {}\n", communicator->rank(),
+               good.error().ToString());
     auto next = communicator->Rebuild(
         {.max_ranks = flags.refill, .settle = std::chrono::duration_cast<rondo::Duration>(flags.settle)});
     if (!next) return rondo::Fail(next.error());
@@ -168,8 +177,10 @@ int Main(int argc, char** argv) {
   const rondo::Result<bool> good = TrainAndClose(*communicator, flags);
   if (!good) return complain(good.error());
   if ((*communicator)->rank() == 0) {
-    fmt::print("verdict     {}\n",
-               *good ? "every step is one process's step up to rounding, with the same bits on all ranks" : "FAILED");
+    fmt::print(
+        "verdict     {}\n",
+        *good ? "every step equals the step of one process up to rounding, and is bit for bit the same on all ranks"
+              : "FAILED");
   }
   return *good ? 0 : 1;
 }

@@ -60,7 +60,7 @@ std::vector<std::vector<float>> Mlp::Forward(std::span<const float> parameters, 
       std::copy_n(bias, width, out);
       for (std::size_t i = 0; i < inputs; ++i)
         for (std::size_t o = 0; o < width; ++o) out[o] += in[i] * weight[i * width + o];
-      if (layer + 1 == layers()) continue;  // no ReLU after the last
+      if (layer + 1 == layers()) continue;  // no ReLU after the final layer
       for (std::size_t o = 0; o < width; ++o) out[o] = std::max(out[o], 0.0f);
     }
   }
@@ -93,8 +93,8 @@ double Mlp::AddGradient(std::span<const float> parameters, std::span<const Sampl
     }
     if (layer == 0) break;
 
-    // The derivative with respect to this layer's inputs is computed last, so that the hook's owner can already send
-    // the complete gradients.
+    // The derivative with respect to this layer's inputs is computed after the hook was called, so that the complete
+    // gradients can already be sent.
     const float* weight = &parameters[tensors_[weight_tensor].first];
     std::vector<float> before(samples.size() * inputs);
     for (std::size_t row = 0; row < samples.size(); ++row) {

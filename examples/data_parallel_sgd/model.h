@@ -1,13 +1,13 @@
-// The model: a multi-layer perceptron with ReLU between its layers and softmax cross entropy at its end. It does not
-// depend on other processes. For data parallelism it only has to report when the gradient of a tensor is complete.
+// The model is a multi-layer perceptron with ReLU between its layers, and softmax cross entropy as its loss. It does
+// not depend on other processes. For data parallelism it only has to report when the gradient of a tensor is complete.
 //
 // All parameters are in one flat vector, tensor after tensor, in the order in which the forward pass uses them (weight
 // 0, bias 0, weight 1 ...). Their gradients have the same layout. The backward pass therefore completes the gradient
 // from its end to its beginning.
 //
-// The sums over samples are plain float32 sums in the order of the rows. One sample's contribution has the same bits
-// whatever else is in its batch; bounds.h depends on that. (Across hosts this needs the same kind of CPU, because the C
-// library chooses the instructions of exp and log at run time.)
+// The sums over samples are plain float32 sums in the order of the rows. One sample's contribution is bit for bit the
+// same, whatever other samples are in its batch; bounds.h depends on this. (Between hosts this is true only for CPUs of
+// the same kind, because the C library chooses the instructions of exp and log at run time.)
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ struct Tensor {
   std::size_t end() const { return first + size; }
 };
 
-// Called with the index of a tensor once its gradient is complete, last tensor first.
+// Called with the index of a tensor when its gradient is complete. The tensors come in descending order of their
+// indices.
 using GradientHook = std::function<void(std::size_t tensor)>;
 
 class Mlp {
@@ -49,7 +50,7 @@ class Mlp {
   double AddGradient(std::span<const float> parameters, std::span<const Sample> samples, std::span<float> gradient,
                      const GradientHook& on_complete = nullptr) const;
 
-  // The share of samples whose label the model finds most likely.
+  // The share of samples for which the model gives the correct label the highest probability.
   double Accuracy(std::span<const float> parameters, std::span<const Sample> samples) const;
 
  private:
@@ -57,7 +58,7 @@ class Mlp {
   // The output of every layer, rows * width each; the first entry is the input.
   std::vector<std::vector<float>> Forward(std::span<const float> parameters, std::span<const Sample> samples) const;
 
-  std::vector<std::size_t> widths_;  // of the input, the hidden layers, and the output
+  std::vector<std::size_t> widths_;  // the widths of the input, of the hidden layers, and of the output
   std::vector<Tensor> tensors_;      // weight (inputs x outputs, row by row) and bias of each layer
 };
 

@@ -11,8 +11,8 @@ struct DescentOptions {
   float momentum = 0.9f;
 };
 
-// The state that training carries from step to step. Every rank has a copy. Equal bits before a step give equal bits
-// after it.
+// The state that training carries from step to step. Every rank has a copy. If the copies are equal bit for bit before
+// a step, they are equal after it.
 struct TrainingState {
   std::vector<float> parameters;
   std::vector<float> velocity;  // as many elements as parameters; zero at the start

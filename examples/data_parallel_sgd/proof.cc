@@ -51,16 +51,18 @@ StepReport Proof::Check(Rows rows, const TrainingState& before, const TrainingSt
 
 std::string Proof::Complaint(const StepReport& report) const {
   if (report.parameters.good()) {
-    return fmt::format("the loss differs by {:.3g} from one process's on the same parameters; rounding explains {:.3g}",
-                       report.loss_difference, report.loss_bound);
+    return fmt::format(
+        "the loss differs by {:.3g} from that of one process on the same parameters; rounding explains at most {:.3g}",
+        report.loss_difference, report.loss_bound);
   }
   std::size_t tensor = 0;
   while (report.parameters.worst >= model_.tensors()[tensor].end()) ++tensor;
   const std::string element = fmt::format("element {} of {}", report.parameters.worst - model_.tensors()[tensor].first,
                                           model_.tensors()[tensor].name);
   if (!std::isfinite(report.parameters.largest_share)) return element + " is not a finite number";
-  return fmt::format("{} is {:.3g} times as far from one process's step as rounding can take it", element,
-                     report.parameters.largest_share);
+  return fmt::format(
+      "{} differs from the step of one process by {:.3g} times the largest error that rounding can cause", element,
+      report.parameters.largest_share);
 }
 
 }  // namespace sgd

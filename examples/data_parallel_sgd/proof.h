@@ -1,11 +1,11 @@
-// Compares every step of the ranks with one process on the whole batch.
+// Compares every step of the ranks with the step of one process on the whole batch.
 //
-// The step   One process takes the same step from the state in which the ranks began it. bounds.h gives the largest
-// possible difference from rounding, for the loss and for each parameter, for any model. A step beyond that is wrong.
-// If all steps are right, the whole run equals one process's run, up to rounding in each step.
-// The run    One process also trains alone from the start, without correction. Its difference shows how far all those
-// roundings have separated the two. The difference is reported but not judged: training may magnify small differences
-// (ReLU has a kink, a learning rate may be high), also in one process.
+// - Each step: one process takes the same step from the state in which the ranks began it. bounds.h gives the largest
+//   difference that rounding can cause, for the loss and for each parameter, for any model. A step with a larger
+//   difference is wrong. If all steps are right, the whole run equals one process's run, up to rounding in each step.
+// - The whole run: one process also trains alone from the start, without correction. Its difference from the ranks
+//   shows the effect of all roundings together. The difference is reported but has no limit. Training can magnify small
+//   differences, even in one process, because ReLU has a kink and a learning rate may be high.
 #pragma once
 
 #include <string>
@@ -19,9 +19,10 @@
 namespace sgd {
 
 struct StepReport {
-  double loss_difference = 0;  // after a step from the same state
+  double loss_difference = 0;  // difference between the ranks' loss and the loss of one process in the same step
   double loss_bound = 0;
-  Comparison parameters;  // after a step from the same state
+  // Compares the ranks' parameters after this step with those of one process that began in the same state.
+  Comparison parameters;
 
   double run_loss = 0;  // the loss of the process that trains alone
   double run_parameters_difference = 0;
@@ -35,8 +36,8 @@ class Proof {
   Proof(const Mlp& model, const Spirals& data, const DescentOptions& descent, const Sharing& sharing,
         const TrainingState& start);
 
-  // Checks one step of the ranks, from `before` to `after`, on the batch `rows`; `loss` is their mean loss on it. Must
-  // be called for every step, in order.
+  // Checks one step of the ranks, from `before` to `after`, on the batch `rows`; `loss` is the ranks' mean loss on the
+  // batch. Must be called for every step, in order.
   StepReport Check(Rows rows, const TrainingState& before, const TrainingState& after, double loss);
 
   // Describes the error and names the parameter. REQUIRES: !report.good().

@@ -11,7 +11,7 @@ rondo::Result<bool> ShareFarthest(rondo::Communicator& communicator, Checkpoint&
   if (farthest < 0) return false;
   std::int64_t root = checkpoint.steps == farthest ? communicator.rank() : communicator.world_size();
   RONDO_TRY(communicator.AllReduce(&root, &root, 1, DataType::kInt64, ReduceOp::kMin));
-  // Receives into copies: if another rank is lost meanwhile, the old checkpoint is still complete.
+  // Receives into copies, so that the old checkpoint is still complete if another rank is lost during the broadcast.
   TrainingState state = checkpoint.state;
   for (auto* part : {&state.parameters, &state.velocity})
     RONDO_TRY(communicator.Broadcast(part->data(), part->data(), part->size(), DataType::kFloat32,

@@ -29,15 +29,15 @@ rondo::Result<double> Trainer::TakeStep(Rows batch) {
   const auto ranks = static_cast<std::uint64_t>(communicator_.world_size());
   const Rows shard = Part(batch, rank, ranks);
 
-  // Gradients of samples are added, and the sum over the shard is weighted so that the average over ranks is the mean
-  // over samples. (An average of the shards' means would differ if the shards are unequal.)
+  // The gradients of the shard's samples are added. The sum is weighted so that the average over the ranks is the mean
+  // over all samples. (The average of the shards' means would be different if the shards have different sizes.)
   const float weight = static_cast<float>(static_cast<double>(ranks) / static_cast<double>(batch.size()));
   std::ranges::fill(gradient_, 0.0f);
   double loss = 0;
   for (std::uint64_t micro = 0; micro + 1 < options_.accumulation; ++micro)
     loss += model_.AddGradient(state_.parameters, data_.Load(Part(shard, micro, options_.accumulation)), gradient_);
 
-  // Only the last micro-batch completes gradients. Each bucket is sent while the next one is computed.
+  // Only the final micro-batch completes gradients. Each bucket is sent while the next bucket is computed.
   const Rows last = Part(shard, options_.accumulation - 1, options_.accumulation);
   buckets_.Begin(gradient_, weight);
   loss += model_.AddGradient(state_.parameters, data_.Load(last), gradient_,

@@ -1,5 +1,5 @@
-// Data-parallel training: every rank has the whole model, computes the gradient of its shard of a batch, and takes the
-// same step as all others with the average gradient.
+// Data-parallel training. Every rank has the whole model and computes the gradient of its shard of a batch. The
+// gradients are averaged, so all ranks take the same step.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct TrainerOptions {
 };
 
 // One rank's part of the training. Every rank must make the same calls in the same order, because calls communicate.
-// Only one thread at a time may call. An error is the communicator's, which has then failed; the state is undefined.
+// Only one thread at a time may call. If a call returns an error, the communicator has failed, and the state is
+// undefined.
 class Trainer {
  public:
   // The three references must outlive the trainer. `model`, `data` and `options` are the same on all ranks. `start`
@@ -33,10 +34,10 @@ class Trainer {
   rondo::Status ShareStart();
   // Continues from another state. REQUIRES: the state is the same on all ranks and has the same number of elements.
   void Restore(TrainingState state) { state_ = std::move(state); }
-  // Takes one step on a batch of all ranks together, of at least one row. Returns the mean loss over the batch, before
-  // the step.
+  // Takes one step. `batch` is the batch of all ranks together and has at least one row. Returns the mean loss over the
+  // batch before the step.
   rondo::Result<double> TakeStep(Rows batch);
-  // Whether this rank's parameters equal rank 0's, bit by bit.
+  // Whether this rank's parameters are bit for bit those of rank 0.
   rondo::Result<bool> HoldsBitsOfRank0();
 
   const TrainingState& state() const { return state_; }

@@ -9,13 +9,13 @@ int main() try {
   rondo::Comm comm = rondo::Comm::Connect();
   std::vector<float> first(1000, static_cast<float>(comm.rank())), second(1000, 1);
   rondo::Work averaging = comm.AllReduceAsync(first.data(), first.data(), first.size(), RONDO_AVG);
-  for (float& gradient : second) gradient *= 2;  // meanwhile
+  for (float& gradient : second) gradient *= 2;  // computed while the first gradients are reduced
   averaging.Wait();
   comm.AllReduce(second.data(), second.data(), second.size(), RONDO_AVG);
   comm.Close();
   std::printf("rank %d of %d: the averages are %g and %g\n", comm.rank(), comm.world_size(), first.back(),
               second.back());
-} catch (const rondo::Failure& failure) {
-  std::fprintf(stderr, "%s\n", failure.what());
+} catch (const rondo::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

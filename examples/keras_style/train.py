@@ -132,7 +132,7 @@ class Model:
 
 
 def make_data(samples):
-    """Points of 16 dimensions, and what a network that nobody knows says of them."""
+    """Points of 16 dimensions, and the labels that an unknown network gives them."""
     random = np.random.default_rng(7)
     points = random.normal(size=(samples, 16)).astype(np.float32)
     hidden = np.tanh(points @ random.normal(size=(16, 8)).astype(np.float32) / 4)
@@ -142,9 +142,9 @@ def make_data(samples):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, default=2048, help="in the data set")
-    parser.add_argument("--batch", type=int, default=64, help="samples of all ranks together in one step")
-    parser.add_argument("--accumulate", type=int, default=1, metavar="PASSES", help="batches for one step of the optimizer")
+    parser.add_argument("--samples", type=int, default=2048, help="number of samples in the data set")
+    parser.add_argument("--batch", type=int, default=64, help="number of samples in one step, of all ranks together")
+    parser.add_argument("--accumulate", type=int, default=1, metavar="PASSES", help="number of batches for one step of the optimizer")
     parser.add_argument("--rate", type=float, default=0.0004, help="learning rate for each sample of a batch")
     parser.add_argument("--fp16", action="store_true", help="send gradients as float16")
     return parser.parse_args()
@@ -154,7 +154,7 @@ def main():
     options = parse()
     rondo.init()
     if options.batch % rondo.size() != 0:
-        raise SystemExit(f"a batch of {options.batch} cannot be divided among {rondo.size()} ranks")
+        raise SystemExit(f"a batch of {options.batch} cannot be divided evenly among {rondo.size()} ranks")
     own_batch = options.batch // rondo.size()
     points, wanted = make_data(options.samples)
 

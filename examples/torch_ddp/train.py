@@ -23,20 +23,20 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", default="rondo", help="of torch.distributed: rondo or gloo (default: rondo)")
+    parser.add_argument("--backend", default="rondo", help="backend of torch.distributed: rondo or gloo (default: rondo)")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=4096, help="in the data set")
-    parser.add_argument("--batch", type=int, default=32, help="samples of one rank in one pass")
-    parser.add_argument("--accumulate", type=int, default=2, metavar="PASSES", help="passes for one step of the optimizer")
+    parser.add_argument("--samples", type=int, default=4096, help="number of samples in the data set")
+    parser.add_argument("--batch", type=int, default=32, help="number of samples of one rank in one pass")
+    parser.add_argument("--accumulate", type=int, default=2, metavar="PASSES", help="number of passes for one step of the optimizer")
     parser.add_argument("--hidden", type=int, default=256, help="width of the model")
-    parser.add_argument("--bucket-mib", type=float, default=25, help="of DDP's buckets of gradients")
+    parser.add_argument("--bucket-mib", type=float, default=25, help="size of DDP's buckets of gradients")
     parser.add_argument("--bf16", action="store_true", help="send gradients as bfloat16")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="go on from there, and write it after each epoch")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="continue from this checkpoint if it exists, and write it after each epoch")
     return parser.parse_args()
 
 
 def make_data(samples):
-    """Points of 32 dimensions, and what a network that nobody knows says of them."""
+    """Points of 32 dimensions, and the labels that an unknown network gives them."""
     made = torch.Generator().manual_seed(7)
     points = torch.randn(samples, 32, generator=made)
     weights = torch.randn(32, 8, generator=made), torch.randn(8, 4, generator=made)
@@ -110,7 +110,7 @@ def main():
         optimizer.load_state_dict(saved["optimizer"])
         first = saved["epochs"]
         if rank == 0:
-            print(f"goes on after epoch {first - 1}", flush=True)
+            print(f"continues after epoch {first - 1}", flush=True)
     dist.barrier()  # so that rank 0 writes the next checkpoint only afterwards
 
     data = make_data(options.samples)

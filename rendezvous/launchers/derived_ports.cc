@@ -22,8 +22,8 @@ std::vector<std::uint16_t> DerivedPorts(std::string_view job, std::uint16_t avoi
     const auto port = static_cast<std::uint16_t>(range.first + number % count);
     if (port != avoid && std::find(derived.begin(), derived.end(), port) == derived.end()) derived.push_back(port);
   };
-  // If the first ports of two jobs are the same, the second ones should differ: each number is the digest of the one
-  // before. In a range that is not much larger than kDerivedPorts the numbers are consecutive.
+  // If two jobs have the same first port, their second ports should differ, so each port is computed from a digest of
+  // the previous digest. In a range that is not much larger than kDerivedPorts, the ports are consecutive.
   std::uint64_t digest = Digest(job);
   while (derived.size() < most) {
     add(digest);

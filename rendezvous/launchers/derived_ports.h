@@ -1,9 +1,10 @@
-// Ports for a job whose ranks cannot be given a port: all ranks derive the same few ports from the job's name.
+// Ports for a job whose launcher names no port. All ranks derive the same few ports from the job's name.
 //
-// Rank 0 serves the store on the first free one; the other ranks try each of them in order. A store refuses the hello
-// of another job, and a foreign server gives no hello reply. So ranks pass over both. If the job has a range of ports
-// (RONDO_PORTS), which all ranks know, the ports are of that range. Otherwise they are in 20000..29999. That is outside
-// Linux's range for outgoing connections (from 32768), which change all the time, and outside Kubernetes' node ports.
+// Rank 0 serves the store on the first of these ports that is free; the other ranks try the ports in order. Ranks skip
+// the server of another job, because it refuses their hello. They skip a foreign server, because it gives no hello
+// reply. If the job has a range of ports (RONDO_PORTS), which all ranks know, the ports are in that range. Otherwise
+// they are in 20000..29999. That is outside the range that Linux uses for outgoing connections (from 32768), and
+// outside Kubernetes' node ports.
 #pragma once
 
 #include <cstdint>

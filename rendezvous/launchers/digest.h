@@ -1,4 +1,4 @@
-// A digest of a text. It is the same on every rank and in every build, because ranks derive ports from it.
+// A digest of a text. It must be the same on every rank and in every build, because ranks derive ports from it.
 #pragma once
 
 #include <cstdint>

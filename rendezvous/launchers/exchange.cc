@@ -17,7 +17,7 @@ Result<std::unique_ptr<Exchange>> OpenExchange(const Launched& launch, std::shar
     case Launched::Way::kTcp:
     case Launched::Way::kFile: break;
   }
-  RONDO_CHECK(false, "ranks launched by {} meet without an exchange", launch.launcher);
+  RONDO_CHECK(false, "ranks launched by {} have no exchange", launch.launcher);
 }
 
 }  // namespace rondo

@@ -13,8 +13,8 @@
 namespace rondo {
 namespace {
 
-// Launchers and their variables, innermost first. Slurm is recognised by its allocation, which every process in it
-// inherits.
+// Launchers and their variables, innermost first. Slurm is recognised by the variables of its allocation, which every
+// process in the allocation inherits.
 struct Mark {
   const char* launcher;
   const char* variable;
@@ -35,9 +35,9 @@ Error IfNotMeant(const Error& error, const Mark& mark) {
   if (error.message().starts_with("variable RONDO_PORTS")) return error;
   return error.With([&](ErrorDetails& details) {
     details.message += fmt::format(
-        ". This process may be no rank: {} made it one of {}, and a shell that the launcher opened hands them on to "
-        "what is started in it by hand. Start all ranks by {} COMMAND, or this one alone by rondo run -N 1 -- "
-        "COMMAND, which takes these variables away",
+        ". If this process is not meant to be a rank: {} made it a rank of {}, because a shell that the launcher "
+        "opened passes its variables on to programs that are started by hand. Start all ranks by {} COMMAND, or this "
+        "process alone by rondo run -N 1 -- COMMAND, which removes these variables",
         mark.evidence, mark.launcher, mark.command);
   });
 }
@@ -73,14 +73,15 @@ Result<std::optional<Launched>> FindLaunch(const Environment& environment, const
 std::string WhatWasLookedFor(const Environment& environment) {
   std::string text =
       "TORCHELASTIC_RUN_ID (torchrun), PMI_FD (mpiexec of MPICH, srun --mpi=pmi2), OMPI_COMM_WORLD_RANK (mpirun of "
-      "Open MPI), SLURM_STEP_ID and SLURM_PROCID (srun), RONDO_LAUNCHER (rondo run), MASTER_ADDR and MASTER_PORT (by "
-      "hand, with RANK and WORLD_SIZE)";
+      "Open MPI), SLURM_STEP_ID and SLURM_PROCID (srun), RONDO_LAUNCHER (rondo run), MASTER_ADDR and MASTER_PORT (set "
+      "by hand, together with RANK and WORLD_SIZE)";
   if (IsSet(environment, "SLURM_JOB_ID")) {
     text += "; this process is in a Slurm job, but srun did not start it";
   } else if (IsSet(environment, "PMI_PORT")) {
-    text += "; there is PMI_PORT, which is unsupported: start mpiexec without -pmi-port";
+    text += "; PMI_PORT is set, which Rondo does not support: start mpiexec without -pmi-port";
   } else if (const auto fd = Lookup(environment, "PMI_FD")) {
-    text += fmt::format("; there is PMI_FD={}, but something between mpiexec and this process closed it", *fd);
+    text += fmt::format(
+        "; PMI_FD={} is set, but a program between mpiexec and this process closed that file descriptor", *fd);
   }
   return text;
 }

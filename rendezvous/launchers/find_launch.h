@@ -11,22 +11,23 @@
 
 namespace rondo {
 
-// Launchers start each other (torchrun under srun, mpirun in a batch script), and the inner launcher's processes
-// inherit the outer launcher's variables. The innermost launcher must win, but variables do not show the nesting. So
-// the launchers are tried in this order:
+// One launcher can start another (torchrun under srun, mpirun in a batch script), and the inner launcher's processes
+// inherit the outer launcher's variables. The innermost launcher must be chosen, but the variables do not show which
+// one is inside which. So the launchers are tried in this order:
 //
-//   torchrun     first: it starts Python, and MPI's launchers start torchrun
-//   MPICH        if PMI_FD is open: other launchers close it for the processes that they start
+//   torchrun     innermost, because MPI's launchers start torchrun, and torchrun starts only Python
+//   MPICH        only if PMI_FD is open; other launchers close it for the processes that they start
 //   Open MPI
-//   Slurm        outside of all others except rondo run
-//   rondo run    removes the variables of all others (rondo_run.h), so a process that has some was started inside it
+//   Slurm        outside of all other launchers except rondo run
+//   rondo run    outermost: it removes the variables of all other launchers (rondo_run.h), so if a process has such
+//                variables, that launcher was started inside rondo run
 //
-// nullopt: no launcher was found. kInvalidArgument: a variable of the launcher that won is missing or wrong.
-// kUnsupported: that launcher offers no way to a rendezvous that works here.
+// nullopt: no launcher was found. kInvalidArgument: a variable of the chosen launcher is missing or wrong.
+// kUnsupported: the chosen launcher offers no method for the rendezvous that works here.
 Result<std::optional<Launched>> FindLaunch(const Environment& environment, const SystemFacts& system);
 
-// Lists, for the error if no launcher was found, every variable by which launchers are recognised. Adds what was almost
-// a launcher: a batch script that is no rank, MPICH with PMI_PORT, a closed PMI_FD.
+// Makes text for the error that no launcher was found. It lists every variable by which launchers are recognised. It
+// also names incomplete signs of a launcher: a batch script that is no rank, MPICH with PMI_PORT, a closed PMI_FD.
 std::string WhatWasLookedFor(const Environment& environment);
 
 }  // namespace rondo

@@ -7,14 +7,14 @@
 namespace rondo {
 namespace {
 
-std::string Meeting(const Launched& launch) {
+std::string RendezvousPlace(const Launched& launch) {
   switch (launch.way) {
     case Launched::Way::kTcp:
       return launch.external_store ? fmt::format("the launcher's store at {}:{}", launch.host, launch.ports.front())
                                    : fmt::format("rank 0's store at {}:{}", launch.host, launch.ports.front());
-    case Launched::Way::kPmi1: return fmt::format("rank 0's store, told by PMI-1 on PMI_FD={}", launch.fd);
-    case Launched::Way::kPmi2: return fmt::format("rank 0's store, told by PMI-2 on PMI_FD={}", launch.fd);
-    case Launched::Way::kPmix: return "rank 0's store, told by PMIx";
+    case Launched::Way::kPmi1: return fmt::format("rank 0's store, published through PMI-1 on PMI_FD={}", launch.fd);
+    case Launched::Way::kPmi2: return fmt::format("rank 0's store, published through PMI-2 on PMI_FD={}", launch.fd);
+    case Launched::Way::kPmix: return "rank 0's store, published through PMIx";
     case Launched::Way::kFile: return fmt::format("the file store {}.*", launch.file);
   }
   return "";
@@ -23,8 +23,8 @@ std::string Meeting(const Launched& launch) {
 }  // namespace
 
 std::string Launched::Describe() const {
-  return fmt::format("rank {} of {} by {} ({}){}; meeting at {}{}", rank, world_size, launcher, evidence,
-                     around.empty() ? "" : ", inside " + around, Meeting(*this),
+  return fmt::format("rank {} of {}, started by {} ({}){}; rendezvous at {}{}", rank, world_size, launcher, evidence,
+                     around.empty() ? "" : ", inside " + around, RendezvousPlace(*this),
                      remark.empty() ? "" : fmt::format(" ({})", remark));
 }
 
@@ -32,10 +32,9 @@ std::string Launched::IfNotMeant() const {
   if (world_size < 2) return "";
   const bool slurm = command.starts_with("srun");
   return fmt::format(
-      "This process may be no rank: the variables {} made it rank {} of {} of {} ({}), and {} has them as well and "
-      "hands "
-      "them on to what is started in it by hand. Start all ranks by {} COMMAND, or this one alone "
-      "by rondo run -N 1 -- COMMAND, which takes these variables away",
+      "If this process is not meant to be a rank: the variables {} made it rank {} of {} of {} ({}), because {} has "
+      "these variables, too, and passes them on to programs that are started by hand. Start all ranks by {} COMMAND, "
+      "or this process alone by rondo run -N 1 -- COMMAND, which removes these variables",
       rank_variables, rank, world_size, launcher, evidence,
       slurm ? "the shell of an allocation (srun --pty)" : "a shell that it opened", command);
 }

@@ -1,5 +1,5 @@
-// mpiexec of MPICH (Hydra) and launchers derived from it (Intel MPI, MVAPICH). It is recognised by PMI_FD, the
-// descriptor of a socket to Hydra, which uses PMI-1.
+// Recognises mpiexec of MPICH (Hydra) and launchers derived from it (Intel MPI, MVAPICH) by the variable PMI_FD. It
+// contains the descriptor of a socket to Hydra; the protocol is PMI-1.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace rondo {
 
-// nullopt: MPICH did not start this process, or PMI_FD is no socket of it. In the second case the variables were
-// inherited through a program that closes descriptors, such as another launcher. kInvalidArgument names the variable
-// that is missing or wrong.
+// nullopt: MPICH did not start this process, or the descriptor in PMI_FD is not a socket. In the second case the
+// process inherited the variables through a program that closes descriptors, such as another launcher. kInvalidArgument
+// names the variable that is missing or wrong.
 Result<std::optional<Launched>> FindMpich(const Environment& environment, const SystemFacts& system);
 
 }  // namespace rondo

@@ -38,8 +38,8 @@ Result<std::optional<Launched>> FindOpenMpi(const Environment& environment, cons
   if (loads) return launch;
   if (!launch.one_host()) {
     return Fail(ErrorCode::kUnsupported,
-                "{} started this process on several hosts, whose ranks can meet by PMIx only, but {}; give "
-                "--rendezvous or RONDO_RENDEZVOUS",
+                "{} started ranks on several hosts, which can find each other only by PMIx, but {}; give --rendezvous "
+                "or set RONDO_RENDEZVOUS",
                 launch.launcher, loads.error().message());
   }
   std::string folder = "/tmp";

@@ -1,6 +1,6 @@
-// mpirun of Open MPI, recognised by OMPI_COMM_WORLD_RANK; prterun sets the same variables. The ranks find the store
-// through mpirun's PMIx server. If no libpmix can be loaded and all ranks are on one host, they use a file store in
-// mpirun's session directory. mpirun removes that directory when the job ends.
+// Recognises mpirun of Open MPI by the variable OMPI_COMM_WORLD_RANK; prterun sets the same variables. The ranks find
+// the store through mpirun's PMIx server. If no libpmix can be loaded and all ranks are on one host, they use a file
+// store in mpirun's session directory. mpirun removes that directory when the job ends.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,8 @@ namespace rondo::pmi1 {
 namespace {
 
 std::string_view Word(std::string_view word) {
-  RONDO_CHECK(word.find_first_of(" \n") == std::string_view::npos, "'{}' cannot be a word of PMI-1", word);
+  RONDO_CHECK(word.find_first_of(" \n") == std::string_view::npos,
+              "'{}' contains a space or a line end, so it cannot be a word of PMI-1", word);
   return word;
 }
 
@@ -32,7 +33,7 @@ Result<std::optional<PmiReply>> TakeReply(std::string& unread) {
   if (end == std::string::npos && unread.size() <= kMaxPmiReplyBytes) return std::nullopt;
   const std::string line = unread.substr(0, end);
   if (end == std::string::npos || line.size() > kMaxPmiReplyBytes || !line.starts_with("cmd=")) {
-    return Fail(ErrorCode::kProtocol, "'{}' is no answer of PMI-1", line.substr(0, 40));
+    return Fail(ErrorCode::kProtocol, "'{}' is not a valid PMI-1 response", line.substr(0, 40));
   }
   unread.erase(0, end + 1);
 
@@ -41,7 +42,8 @@ Result<std::optional<PmiReply>> TakeReply(std::string& unread) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
     const std::size_t equals = word.find('=');
-    if (equals == std::string_view::npos) continue;  // a second space, or a word of a message for people
+    // A word without '=' is empty (after a second space), or is part of a message for people.
+    if (equals == std::string_view::npos) continue;
     reply.fields.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
   reply.command = reply.Field("cmd");

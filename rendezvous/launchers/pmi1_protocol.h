@@ -11,7 +11,7 @@
 //   cmd=finalize                                        cmd=finalize_ack       (then the server closes)
 //
 // A value that was put before a barrier can be read after it. Names, keys and values have no spaces. The sources of
-// MPICH are the only specification; Hydra and Slurm both serve this protocol.
+// MPICH are the only specification; Hydra and Slurm both support this protocol.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,8 @@ std::string Escaped(std::string_view value) {
 
 std::string Message(const std::string& body) { return fmt::format("{:>6}{}", body.size(), body); }
 
-// Takes an item up to the next semicolon that is not doubled, and that semicolon. nullopt: there is none.
+// Removes one item from the front of `rest`, including the semicolon (not doubled) that ends it. Returns nullopt if
+// there is no such semicolon.
 std::optional<std::string> TakeItem(std::string_view& rest) {
   std::string item;
   for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -56,7 +57,7 @@ Result<std::optional<PmiReply>> TakeReply(std::string& unread) {
   std::size_t bytes = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
   if (error != std::errc{} || end != digits.data() + digits.size() || bytes > kMaxPmiReplyBytes) {
-    return Fail(ErrorCode::kProtocol, "'{}' is no length of an answer of PMI-2", unread.substr(0, kLengthBytes));
+    return Fail(ErrorCode::kProtocol, "'{}' is not the length of a PMI-2 response", unread.substr(0, kLengthBytes));
   }
   if (unread.size() < kLengthBytes + bytes) return std::nullopt;
   const std::string body = unread.substr(kLengthBytes, bytes);
@@ -67,7 +68,7 @@ Result<std::optional<PmiReply>> TakeReply(std::string& unread) {
     const auto item = TakeItem(rest);
     const std::size_t equals = item ? item->find('=') : std::string::npos;
     if (equals == std::string::npos) {
-      return Fail(ErrorCode::kProtocol, "'{}' is no answer of PMI-2", body.substr(0, 40));
+      return Fail(ErrorCode::kProtocol, "'{}' is not a valid PMI-2 response", body.substr(0, 40));
     }
     reply.fields.emplace(item->substr(0, equals), item->substr(equals + 1));
   }

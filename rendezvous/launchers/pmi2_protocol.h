@@ -1,9 +1,9 @@
 // The wire protocol of PMI-2, client side: makes requests and parses answers, without sockets. Specification: "PMI-2
 // Wire Protocol" in MPICH's documentation for developers.
 //
-// It begins with a line of PMI-1, so that an older server can answer. Every later message is its length in six
-// characters, then that many bytes. The length is padded with blanks: by Slurm on the right, by others on the left. The
-// bytes are a sequence of "key=value;"; a semicolon in a value is doubled:
+// The protocol begins with a line of PMI-1, so that an older server can answer. Every later message consists of its
+// length in six characters, then that many bytes. The length is padded with blanks; Slurm puts them on the right, other
+// servers on the left. The bytes are a sequence of "key=value;"; a semicolon in a value is doubled:
 //
 //   cmd=init pmi_version=2 pmi_subversion=0\n           cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n
 //   cmd=fullinit;pmijobid=6.0;pmirank=1;threaded=FALSE; cmd=fullinit-response;rc=0;...rank=1;size=2;...
@@ -31,7 +31,7 @@ std::string KvsGet(std::string_view job, std::string_view key);
 std::string Finalize();
 
 // Takes the first complete answer from `unread`; nullopt: it is incomplete. kProtocol: the bytes are not PMI-2. The
-// answer to Init is a line, which pmi1::TakeReply takes.
+// answer to Init is a line; use pmi1::TakeReply for it.
 Result<std::optional<PmiReply>> TakeReply(std::string& unread);
 
 }  // namespace rondo::pmi2

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kGoodbyePatience = std::chrono::seconds(2);
 
-// The common part of PMI-1 and PMI-2. Each virtual function makes one request and awaits its answer.
+// The base class of the exchanges over PMI-1 and PMI-2. Each virtual function makes one request and awaits its answer.
 class PmiExchange : public Exchange {
  public:
   PmiExchange(const Launched& launch, std::shared_ptr<const Clock> clock)
@@ -26,40 +26,43 @@ class PmiExchange : public Exchange {
     if (const Status all = Barrier(deadline); !all) {
       if (all.error().code() != ErrorCode::kTimeout) return Fail(all.error());
       return Fail(ErrorCode::kRendezvousTimeout,
-                  "{}: not every process of the job came to its barrier in time (PMI does not say who is missing)",
+                  "{}: not every process of the job entered the PMI barrier in time (PMI does not report which "
+                  "processes are missing)",
                   wire_.name());
     }
-    RONDO_ASSIGN(std::string heard, Get(name, deadline));
-    if (heard.empty()) return Fail(ErrorCode::kProtocol, "{}: rank 0 said nothing under '{}'", wire_.name(), name);
+    RONDO_ASSIGN(std::string value, Get(name, deadline));
+    if (value.empty()) return Fail(ErrorCode::kProtocol, "{}: rank 0 published nothing under '{}'", wire_.name(), name);
     RONDO_TRY(SayGoodbye(deadline));
-    return heard;
+    return value;
   }
 
  protected:
   // Makes a request whose answer has no content.
-  Status Tell(const std::string& request, std::string_view expected, const PmiWire::TakeReply& take,
-              TimePoint deadline) {
+  Status Request(const std::string& request, std::string_view expected, const PmiWire::TakeReply& take,
+                 TimePoint deadline) {
     RONDO_TRY(wire_.Ask(request, expected, take, deadline));
     return {};
   }
 
-  // Makes the first request. If the launcher has closed its end, this process has used the exchange before.
-  Status Greet(const std::string& request, TimePoint deadline) {
+  // Makes the first request. If the launcher has closed its end of the connection, an exchange was used in this process
+  // before.
+  Status Initialize(const std::string& request, TimePoint deadline) {
     const auto reply = wire_.Ask(request, "response_to_init", pmi1::TakeReply, deadline);
     if (reply) {
-      greeted_ = true;
+      initialized_ = true;
       return {};
     }
     if (reply.error().code() != ErrorCode::kStoreLost) return Fail(reply.error());
     return Fail(ErrorCode::kStale,
-                "{}; it serves one meeting of a process, and there has been one (of Rondo or of MPI). Give this one a "
-                "place by --rendezvous or RONDO_RENDEZVOUS",
+                "{}; a process can use it for only one rendezvous, and Rondo or MPI has already used it. For a further "
+                "rendezvous give --rendezvous or set RONDO_RENDEZVOUS",
                 reply.error().message());
   }
 
-  // Finalizes once. The destructors of the derived classes call it too.
+  // Finalizes the connection, if that has not been done yet. The destructors of the derived classes call this function
+  // too.
   Status SayGoodbye(TimePoint deadline) {
-    if (!std::exchange(greeted_, false)) return {};
+    if (!std::exchange(initialized_, false)) return {};
     return Goodbye(deadline);
   }
   TimePoint SoonEnough() const { return clock_->Now() + kGoodbyePatience; }
@@ -72,7 +75,7 @@ class PmiExchange : public Exchange {
   PmiWire wire_;
   const std::shared_ptr<const Clock> clock_;
   std::string job_;
-  bool greeted_ = false;
+  bool initialized_ = false;
 };
 
 class Pmi1Exchange final : public PmiExchange {
@@ -81,27 +84,28 @@ class Pmi1Exchange final : public PmiExchange {
   ~Pmi1Exchange() override { (void)SayGoodbye(SoonEnough()); }
 
   Status Open(TimePoint deadline) {
-    RONDO_TRY(Greet(pmi1::Init(), deadline));
+    RONDO_TRY(Initialize(pmi1::Init(), deadline));
     RONDO_ASSIGN(const PmiReply name, wire_.Ask(pmi1::GetMyKvsName(), "my_kvsname", pmi1::TakeReply, deadline));
     kvs_ = name.Field("kvsname");
-    if (kvs_.empty()) return Fail(ErrorCode::kProtocol, "{}: the key-value space has no name", wire_.name());
+    if (kvs_.empty())
+      return Fail(ErrorCode::kProtocol, "{}: the PMI server gave no name of its key-value space", wire_.name());
     job_ = JobId("mpich/" + kvs_);
     return {};
   }
 
  private:
   Status Put(const std::string& name, const std::string& line, TimePoint deadline) override {
-    return Tell(pmi1::Put(kvs_, name, line), "put_result", pmi1::TakeReply, deadline);
+    return Request(pmi1::Put(kvs_, name, line), "put_result", pmi1::TakeReply, deadline);
   }
   Status Barrier(TimePoint deadline) override {
-    return Tell(pmi1::BarrierIn(), "barrier_out", pmi1::TakeReply, deadline);
+    return Request(pmi1::BarrierIn(), "barrier_out", pmi1::TakeReply, deadline);
   }
   Result<std::string> Get(const std::string& name, TimePoint deadline) override {
     RONDO_ASSIGN(const PmiReply reply, wire_.Ask(pmi1::Get(kvs_, name), "get_result", pmi1::TakeReply, deadline));
     return reply.Field("value");
   }
   Status Goodbye(TimePoint deadline) override {
-    return Tell(pmi1::Finalize(), "finalize_ack", pmi1::TakeReply, deadline);
+    return Request(pmi1::Finalize(), "finalize_ack", pmi1::TakeReply, deadline);
   }
 
   std::string kvs_;
@@ -116,16 +120,16 @@ class Pmi2Exchange final : public PmiExchange {
   ~Pmi2Exchange() override { (void)SayGoodbye(SoonEnough()); }
 
   Status Open(TimePoint deadline) {
-    RONDO_TRY(Greet(pmi2::Init(), deadline));
-    return Tell(pmi2::FullInit(pmi_job_, rank_), "fullinit-response", pmi2::TakeReply, deadline);
+    RONDO_TRY(Initialize(pmi2::Init(), deadline));
+    return Request(pmi2::FullInit(pmi_job_, rank_), "fullinit-response", pmi2::TakeReply, deadline);
   }
 
  private:
   Status Put(const std::string& name, const std::string& line, TimePoint deadline) override {
-    return Tell(pmi2::KvsPut(name, line), "kvs-put-response", pmi2::TakeReply, deadline);
+    return Request(pmi2::KvsPut(name, line), "kvs-put-response", pmi2::TakeReply, deadline);
   }
   Status Barrier(TimePoint deadline) override {
-    return Tell(pmi2::KvsFence(), "kvs-fence-response", pmi2::TakeReply, deadline);
+    return Request(pmi2::KvsFence(), "kvs-fence-response", pmi2::TakeReply, deadline);
   }
   Result<std::string> Get(const std::string& name, TimePoint deadline) override {
     RONDO_ASSIGN(const PmiReply reply,
@@ -133,7 +137,7 @@ class Pmi2Exchange final : public PmiExchange {
     return reply.Field("value");
   }
   Status Goodbye(TimePoint deadline) override {
-    return Tell(pmi2::Finalize(), "finalize-response", pmi2::TakeReply, deadline);
+    return Request(pmi2::Finalize(), "finalize-response", pmi2::TakeReply, deadline);
   }
 
   const Rank rank_;

@@ -1,8 +1,8 @@
 // Exchanges over PMI_FD: by PMI-1 (MPICH's Hydra) and by PMI-2 (Slurm).
 //
-// PMI has no call that waits for a key: a value can be read after a barrier of all processes. PMI also serves a process
-// only once: each process must finalize, and the server then closes its end. The exchange never closes the descriptor,
-// so that the number in PMI_FD cannot be used for another file.
+// PMI has no call that waits for a key. A value can be read only after a barrier of all processes. A process can use
+// PMI only once, because it must finalize, and the server then closes its end of the connection. The exchange never
+// closes the descriptor, so that the number in PMI_FD cannot be used for another file.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@ std::string PmiReply::Field(std::string_view name) const {
 
 Status PmiReply::Check(std::string_view expected) const {
   if (command != expected) {
-    return Fail(ErrorCode::kProtocol, "the PMI server answered '{}' where '{}' was due", command, expected);
+    return Fail(ErrorCode::kProtocol, "the PMI server answered '{}', expected '{}'", command, expected);
   }
   if (const std::string rc = Field("rc"); !rc.empty() && rc != "0") {
     const std::string reason = Field("errmsg").empty() ? Field("msg") : Field("errmsg");

@@ -28,7 +28,7 @@ Result<PmiReply> PmiWire::Ask(std::string_view request, std::string_view expecte
     std::array<char, 4096> buffer;
     const ssize_t got = recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) return Closed(got == 0 ? "it is closed" : std::strerror(errno));
+    if (got <= 0) return Closed(got == 0 ? "the connection to the launcher is closed" : std::strerror(errno));
     unread_.append(buffer.data(), static_cast<std::size_t>(got));
   }
 }
@@ -49,7 +49,7 @@ Status PmiWire::Await(short events, TimePoint deadline) const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock_->Now()).count();
     pollfd entry{.fd = fd_, .events = events, .revents = 0};
     if (poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000))) > 0) return {};
-    if (left <= 0) return Fail(ErrorCode::kTimeout, "{}: no answer in time", name_);
+    if (left <= 0) return Fail(ErrorCode::kTimeout, "{}: the launcher did not answer in time", name_);
   }
 }
 

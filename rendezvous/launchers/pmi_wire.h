@@ -18,7 +18,7 @@ namespace rondo {
 // settings.
 class PmiWire {
  public:
-  // The TakeReply of a protocol.
+  // The function TakeReply of pmi1_protocol.h or pmi2_protocol.h.
   using TakeReply = std::function<Result<std::optional<PmiReply>>(std::string& unread)>;
 
   // `name` is for messages: "PMI_FD=6 of mpiexec of MPICH".

@@ -19,7 +19,7 @@ constexpr Duration kLongestPause = std::chrono::milliseconds(100);
 struct Answer {
   std::mutex mutex;
   std::condition_variable came;
-  bool here = false;  // guarded by mutex, as are the fields below
+  bool here = false;  // true: the answer has arrived; `mutex` guards this field and those below
   pmix::StatusCode status = pmix::kSuccess;
   std::string text;
 };
@@ -42,13 +42,13 @@ class PmixExchange final : public Exchange {
   PmixExchange(const Launched& launch, std::shared_ptr<const Clock> clock, const pmix::Library& library)
       : name_("PMIx of " + launch.launcher), job_(launch.job), clock_(std::move(clock)), library_(library) {}
   ~PmixExchange() override {
-    if (greeted_) library_.finalize(nullptr, 0);
+    if (initialized_) library_.finalize(nullptr, 0);
   }
 
   Status Open() {
     const pmix::StatusCode status = library_.init(&self_, nullptr, 0);
-    if (status != pmix::kSuccess) return Failure("greeting its server", status);
-    greeted_ = true;
+    if (status != pmix::kSuccess) return Failure("initializing the client", status);
+    initialized_ = true;
     return {};
   }
 
@@ -101,7 +101,7 @@ class PmixExchange final : public Exchange {
   }
 
   tl::unexpected<Error> Late() const {
-    return Fail(ErrorCode::kRendezvousTimeout, "{}: rank 0 did not say in time where its store is", name_);
+    return Fail(ErrorCode::kRendezvousTimeout, "{}: rank 0 did not publish the address of its store in time", name_);
   }
   tl::unexpected<Error> Failure(std::string_view doing, pmix::StatusCode status) const {
     return Fail(ErrorCode::kStoreLost, "{}: {} failed: {} ({})", name_, doing, library_.error_string(status), status);
@@ -112,7 +112,7 @@ class PmixExchange final : public Exchange {
   const std::shared_ptr<const Clock> clock_;
   const pmix::Library library_;
   pmix::Process self_{};
-  bool greeted_ = false;
+  bool initialized_ = false;
 };
 
 }  // namespace

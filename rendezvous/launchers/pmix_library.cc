@@ -18,7 +18,8 @@ Result<Library> Load(const std::string& name) {
     failures += fmt::format("{}{}", failures.empty() ? "" : "; ", dlerror());
   }
   if (handle == nullptr) {
-    return Fail(ErrorCode::kUnsupported, "no libpmix could be loaded ({}); RONDO_PMIX_LIBRARY may name one", failures);
+    return Fail(ErrorCode::kUnsupported, "libpmix could not be loaded ({}); set RONDO_PMIX_LIBRARY to its path",
+                failures);
   }
   Library library;
   const char* missing = nullptr;
@@ -33,7 +34,7 @@ Result<Library> Load(const std::string& name) {
   find(library.get_nb, "PMIx_Get_nb");
   find(library.error_string, "PMIx_Error_string");
   if (missing != nullptr) {
-    return Fail(ErrorCode::kUnsupported, "the libpmix that was loaded has no {}", missing);
+    return Fail(ErrorCode::kUnsupported, "the loaded libpmix has no function {}", missing);
   }
   return library;
 }

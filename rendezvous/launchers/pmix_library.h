@@ -1,6 +1,6 @@
-// The part of PMIx's binary interface that Rondo calls, and its loading at run time. It is declared here so that Rondo
-// builds without PMIx. The PMIx Standard (version 4.0, "Data structures and types") fixes these layouts, which are the
-// same since version 2.
+// Declares the part of PMIx's binary interface that Rondo calls, and loads the library at run time. So Rondo can be
+// built without PMIx. The PMIx Standard (version 4.0, "Data structures and types") fixes these layouts, which have been
+// the same since version 2.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Value {  // pmix_value_t
   std::uint16_t type;
   union {
     char* string;
-    std::uint64_t room[4];  // the union's largest members have three pointers
+    std::uint64_t room[4];  // at least the size of PMIx's union, whose largest members have three pointers
   } data;
 };
 

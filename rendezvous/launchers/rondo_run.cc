@@ -11,8 +11,8 @@
 namespace rondo {
 namespace {
 
-// Variables with which users configure a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT) are not in the
-// list, because a rank may start that launcher.
+// Variables with which users configure a launcher (OMPI_MCA_btl, PMIX_MCA_ptl, OMPI_ALLOW_RUN_AS_ROOT) are not in this
+// list, because a rank may itself start that launcher.
 constexpr std::array<std::string_view, 13> kPrefixes{
     "OMPI_COMM_WORLD_", "OMPI_MCA_ess",  "OMPI_MCA_orte_", "PMIX_NAMESPACE", "PMIX_RANK",
     "PMIX_ID",          "PMIX_SERVER_",  "PMIX_DSTORE_",   "PMI_",           "HYDI_",

@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Slurm gives its own steps (a batch script, the shell of salloc) the highest numbers. They are no ranks.
+// Slurm gives its own steps (a batch script, the shell of salloc) the highest numbers. These steps are not ranks.
 bool IsNoStepOfSrun(std::string_view step) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), number);
@@ -24,13 +24,13 @@ Result<std::string> HostOfRank0(const LauncherVariables& variables, const Launch
   if (variables.Optional("SLURM_DISTRIBUTION").value_or("").starts_with("arbitrary") ||
       (launch.rank == 0 && variables.Optional("SLURM_NODEID").value_or("0") != "0")) {
     return Fail(ErrorCode::kInvalidArgument,
-                "{}: with SLURM_DISTRIBUTION=arbitrary rank 0 need not be on the first node, so nobody knows where it "
-                "is; use srun --mpi=pmi2, or give --rendezvous or RONDO_RENDEZVOUS",
+                "{}: with SLURM_DISTRIBUTION=arbitrary the node of rank 0 is unknown, because it need not be the first "
+                "node; use srun --mpi=pmi2, give --rendezvous or set RONDO_RENDEZVOUS",
                 launch.launcher);
   }
   RONDO_ASSIGN(const std::string nodes, variables.Text("SLURM_STEP_NODELIST"));
   if (const auto first = FirstNode(nodes)) return *first;
-  return Fail(ErrorCode::kInvalidArgument, "variable SLURM_STEP_NODELIST of {} is '{}'; a list of nodes is wanted",
+  return Fail(ErrorCode::kInvalidArgument, "variable SLURM_STEP_NODELIST of {} is '{}'; expected a list of nodes",
               launch.launcher, nodes);
 }
 

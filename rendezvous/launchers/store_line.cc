@@ -57,7 +57,8 @@ Result<StoreLine> DecodeStoreLine(std::string_view text) {
   StoreLine line;
   if (text.starts_with(kFailed)) {
     line.failure = Unescaped(text.substr(kFailed.size()));
-    if (line.failure.empty()) return Fail(ErrorCode::kProtocol, "'{}' does not say why rank 0 has no store", text);
+    if (line.failure.empty())
+      return Fail(ErrorCode::kProtocol, "rank 0 published '{}', which reports a failure without a reason", text);
     return line;
   }
   std::string_view rest = text.substr(std::min(text.size(), kAt.size()));
@@ -68,7 +69,8 @@ Result<StoreLine> DecodeStoreLine(std::string_view text) {
     line.addresses.push_back(std::move(address));
   }
   if (line.addresses.empty()) {
-    return Fail(ErrorCode::kProtocol, "'{}' does not say where rank 0's store is", text.substr(0, 80));
+    return Fail(ErrorCode::kProtocol, "rank 0 published '{}', which does not contain the address of its store",
+                text.substr(0, 80));
   }
   return line;
 }

@@ -1,5 +1,5 @@
-// The line that rank 0 publishes in a launcher's key-value space: the address of its store, or why there is none. It is
-// one word that every launcher can carry.
+// The line that rank 0 publishes in a launcher's key-value space: the address of its store, or why there is none. The
+// line is a single word, which every launcher can transmit.
 //
 //   at:10.0.0.1:40211,[fe80::1%eth0]:40211      failed:no%20address%20is%20left
 #pragma once
@@ -18,9 +18,9 @@ struct StoreLine {
   std::string failure;              // rank 0's error, if there are no addresses
 };
 
-// Gives at most `max_bytes`: addresses that do not fit are left out, a failure is cut.
+// Gives at most `max_bytes` bytes. Addresses that do not fit are left out; a failure that does not fit is cut.
 std::string Encode(const StoreLine& line, std::size_t max_bytes);
-// kProtocol: the text is no such line. The result has addresses or a failure.
+// The result has addresses or a failure. kProtocol: the text does not have this format.
 Result<StoreLine> DecodeStoreLine(std::string_view text);
 
 }  // namespace rondo

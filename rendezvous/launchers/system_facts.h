@@ -1,4 +1,4 @@
-// Facts about this process that a launcher's variables do not say. The caller gives them, like the variables.
+// Facts about this process that a launcher's variables do not contain. The caller supplies them, like the variables.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace rondo {
 
 struct SystemFacts {
   std::function<bool(int fd)> is_socket;  // whether the descriptor is an open socket
-  // kUnsupported says why not; "" means the usual names.
+  // kUnsupported says why libpmix cannot be loaded. `library` "" means the usual names.
   std::function<Status(const std::string& library)> can_load_pmix;
 };
 

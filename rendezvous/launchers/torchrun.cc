@@ -14,12 +14,12 @@ Result<std::optional<Launched>> FindTorchrun(const Environment& environment) {
   RONDO_ASSIGN(const std::uint16_t port, variables.Port("MASTER_PORT"));
   launch.command = "torchrun";
   launch.evidence = "TORCHELASTIC_RUN_ID";
-  // The run's id is "none" for every job without one, so it is not enough.
+  // The run's id is "none" for every run without an id, so the id alone does not distinguish jobs.
   launch.job = JobId(fmt::format("torchrun/{}/{}:{}", *run, host, port));
   launch.host = launch.one_host() ? "127.0.0.1" : host;
   launch.avoided_port = port;
   RONDO_TRY(variables.DerivePorts(launch));
-  launch.remark = fmt::format("MASTER_PORT={} is PyTorch's", port);
+  launch.remark = fmt::format("MASTER_PORT={} is reserved for PyTorch's own store", port);
   return launch;
 }
 

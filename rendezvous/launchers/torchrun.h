@@ -1,14 +1,15 @@
-// torchrun (PyTorch's elastic agent), recognised by TORCHELASTIC_RUN_ID.
+// Recognises torchrun (PyTorch's elastic agent) by the variable TORCHELASTIC_RUN_ID.
 //
 // It sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rondo cannot use that port. The
 // agent serves PyTorch's own store there (TORCHELASTIC_USE_AGENT_STORE=True), or the worker of rank 0 does when its
 // program opens a process group of PyTorch. So rank 0 serves Rondo's store on MASTER_ADDR at a port derived from the
 // run.
 //
-// PyTorch's store is not asked for the address: its wire format is private and has changed between minor versions (a
-// validation byte, then a magic number and a second, libuv-based server). Also, the port may have no store yet. The
-// restart count is not in the job's name: each agent counts for itself, and does not count a restart of its workers
-// that another agent caused. Ranks with different counts would refuse each other.
+// Rank 0 does not publish the address in PyTorch's store, for two reasons. The wire format of that store is private and
+// has changed between minor versions (a validation byte, later a magic number and a second server, based on libuv).
+// Also, the store may not be running yet. The job's name does not contain the restart count. Each agent has its own
+// count, and does not count a restart of its workers that another agent caused. So ranks could have different counts,
+// and would refuse each other.
 #pragma once
 
 #include <optional>

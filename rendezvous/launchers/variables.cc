@@ -9,8 +9,8 @@ namespace rondo {
 Result<std::string> LauncherVariables::Text(const std::string& name) const {
   if (auto value = Lookup(environment_, name)) return std::move(*value);
   return Fail(ErrorCode::kInvalidArgument,
-              "{} started this process, as its other variables say, but variable {} is missing; give --rendezvous or "
-              "RONDO_RENDEZVOUS to meet without it",
+              "{} started this process, according to its other variables, but variable {} is missing; for a rendezvous "
+              "without this variable give --rendezvous or set RONDO_RENDEZVOUS",
               launcher_, name);
 }
 
@@ -36,7 +36,9 @@ Status LauncherVariables::DerivePorts(Launched& launch) const {
   }
   launch.ports = DerivedPorts(launch.job, launch.avoided_port, ports);
   if (!launch.ports.empty()) return {};
-  return Fail(ErrorCode::kInvalidArgument, "variable RONDO_PORTS has only port {}, which is another program's under {}",
+  return Fail(ErrorCode::kInvalidArgument,
+              "variable RONDO_PORTS allows only port {}, but {} reserves that port (MASTER_PORT) for another program; "
+              "allow at least one more port",
               launch.avoided_port, launcher_);
 }
 

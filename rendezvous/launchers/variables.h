@@ -16,7 +16,7 @@ inline constexpr int kMaxDescriptor = 1 << 30;  // larger than any descriptor
 
 class LauncherVariables {
  public:
-  // Both must outlive this object. `launcher` is for people: "srun of Slurm".
+  // `environment` must outlive this object. `launcher` is for people: "srun of Slurm".
   LauncherVariables(const Environment& environment, std::string launcher)
       : environment_(environment), launcher_(std::move(launcher)) {}
 
@@ -28,8 +28,8 @@ class LauncherVariables {
   Result<int> Number(const std::string& name, int low, int high) const;
   Result<std::uint16_t> Port(const std::string& name) const;
 
-  // Derives the ports of `launch` from its job, within RONDO_PORTS if that is set. kInvalidArgument: RONDO_PORTS is no
-  // range, or has no port left.
+  // Derives the ports of `launch` from its job, within RONDO_PORTS if that is set. kInvalidArgument: RONDO_PORTS is not
+  // a range, or contains no usable port.
   Status DerivePorts(Launched& launch) const;
 
   // Makes a launch from the variables that hold its rank and its world size.

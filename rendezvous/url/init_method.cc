@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kWanted = "tcp://HOST:PORT, file:///PATH or env://";
 
-// A variable that was set by hand, with its name: the one with RONDO_ in front, otherwise the plain one.
-// `plain_is_theirs`: a launcher set the plain one, which then does not count.
+// A variable that was set by hand, with its name. A variable with the prefix RONDO_ has precedence over the plain
+// variable. With `plain_is_theirs`, a launcher set the plain variable, so it does not count as set by hand.
 struct Variable {
   std::string name;
   std::string value;
@@ -27,7 +27,7 @@ std::optional<Variable> ByHand(const Environment& environment, const std::string
   return std::nullopt;
 }
 
-// Whether a launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so that these do not count as set by hand.
+// Whether a launcher set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. If so, these do not count as set by hand.
 bool SetPlainVariables(const Environment& environment) {
   return IsSet(environment, "TORCHELASTIC_RUN_ID") || IsSet(environment, "RONDO_LAUNCHER");
 }
@@ -45,7 +45,8 @@ Status ParseQuery(std::string_view url, std::string_view query, InitMethod& meth
     } else if (name == "world_size") {
       RONDO_ASSIGN(method.world_size, ParseNumber(what, value, 1, kMaxWorldSize));
     } else {
-      return Fail(ErrorCode::kInvalidArgument, "'{}' is no parameter of '{}'; rank and world_size are", name, url);
+      return Fail(ErrorCode::kInvalidArgument, "unknown parameter '{}' in '{}'; expected rank or world_size", name,
+                  url);
     }
   }
   return {};
@@ -70,23 +71,26 @@ Result<std::optional<HostPort>> MasterByHand(const Environment& environment) {
 Error NothingInEnvironment(const Environment& environment) {
   const bool address = ByHand(environment, "MASTER_ADDR", SetPlainVariables(environment)).has_value();
   const bool port = ByHand(environment, "MASTER_PORT", SetPlainVariables(environment)).has_value();
-  const std::string half = address ? "; there is MASTER_ADDR, but not MASTER_PORT"
-                           : port  ? "; there is MASTER_PORT, but not MASTER_ADDR"
+  const std::string half = address ? "; MASTER_ADDR is set, but MASTER_PORT is not"
+                           : port  ? "; MASTER_PORT is set, but MASTER_ADDR is not"
                                    : "";
-  return {ErrorCode::kInvalidArgument,
-          fmt::format("env:// finds no launcher in the environment: give --rendezvous tcp://HOST:PORT or file:///PATH, "
-                      "or RONDO_RENDEZVOUS, or start this by a launcher. Looked for: {}{}",
-                      WhatWasLookedFor(environment), half)};
+  return {
+      ErrorCode::kInvalidArgument,
+      fmt::format(
+          "env:// finds no launcher's variables in the environment: give --rendezvous tcp://HOST:PORT or file:///PATH, "
+          "set RONDO_RENDEZVOUS, or start this program by a launcher. Variables that are looked for: {}{}",
+          WhatWasLookedFor(environment), half)};
 }
 
 // Finds the store from the environment. Rank and world size are filled in later.
 Result<InitMethod> PlaceFromEnvironment(const Environment& environment) {
   if (!environment) {
-    return Fail(ErrorCode::kInvalidArgument, "env:// was given where no environment can be read");
+    return Fail(ErrorCode::kInvalidArgument,
+                "env:// is not allowed here, because the environment is not read; give tcp:// or file://");
   }
   if (const auto url = Lookup(environment, "RONDO_RENDEZVOUS")) {
     if (url->starts_with("env:")) {
-      return Fail(ErrorCode::kInvalidArgument, "variable RONDO_RENDEZVOUS is '{}'; tcp:// or file:// is wanted", *url);
+      return Fail(ErrorCode::kInvalidArgument, "variable RONDO_RENDEZVOUS is '{}'; expected tcp:// or file://", *url);
     }
     return ParseInitMethod(*url);
   }
@@ -122,7 +126,7 @@ Status FillInRanks(const Environment& environment, bool from_environment, InitMe
     if (launch) method.launch = std::move(*launch);
   }
   if (!method.launch) return {};
-  // The launcher's rank belongs to another world.
+  // The launcher's rank belongs to a world of another size, so it is not used.
   if (method.world_size && *method.world_size != method.launch->world_size) {
     if (method.kind != InitMethod::Kind::kLaunch) method.launch.reset();
     return {};
@@ -145,16 +149,16 @@ std::string InitMethod::ToString() const {
 
 std::string InitMethod::Describe() const {
   if (kind == Kind::kLaunch) return launch->Describe();
-  const std::string who =
-      rank ? fmt::format("rank {} of {}", *rank, world_size ? std::to_string(*world_size) : "?") : "a rank by arrival";
-  return fmt::format("{}{}; meeting at {}", who,
-                     launch ? fmt::format(" by {} ({})", launch->launcher, launch->evidence) : "", ToString());
+  const std::string who = rank ? fmt::format("rank {} of {}", *rank, world_size ? std::to_string(*world_size) : "?")
+                               : "a rank by order of arrival";
+  return fmt::format("{}{}; rendezvous at {}", who,
+                     launch ? fmt::format(", started by {} ({})", launch->launcher, launch->evidence) : "", ToString());
 }
 
 Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& environment) {
   const std::size_t colon = url.find("://");
   if (colon == std::string_view::npos) {
-    return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' is no URL; {} is wanted", url, kWanted);
+    return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' is not a URL; expected {}", url, kWanted);
   }
   const std::string_view scheme = url.substr(0, colon);
   std::string_view rest = url.substr(colon + 3);
@@ -174,22 +178,23 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
     method.address = std::move(*address);
   } else if (scheme == "file") {
     if (!rest.starts_with('/')) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "rendezvous '{}' names host or relative path '{}'; an absolute path (file:///tmp/x) is wanted", url,
-                  rest);
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "rendezvous '{}' contains a host or the relative path '{}'; expected an absolute path (file:///tmp/x)", url,
+          rest);
     }
     method.kind = InitMethod::Kind::kFile;
     method.path = rest;
   } else if (scheme == "env") {
     if (!rest.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}': '{}' after env:// means nothing", url, rest);
+      return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}': '{}' is not allowed after env://", url, rest);
     }
     const InitMethod from_url = method;
     RONDO_ASSIGN(method, PlaceFromEnvironment(environment));
     if (from_url.rank) method.rank = from_url.rank;
     if (from_url.world_size) method.world_size = from_url.world_size;
   } else {
-    return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' has scheme '{}'; {} is wanted", url, scheme, kWanted);
+    return Fail(ErrorCode::kInvalidArgument, "rendezvous '{}' has scheme '{}'; expected {}", url, scheme, kWanted);
   }
   if (environment) {
     RONDO_TRY(FillInRanks(environment, scheme == "env", method));
@@ -205,8 +210,8 @@ Result<InitMethod> ParseInitMethod(std::string_view url, const Environment& envi
     }
   }
   if (method.rank && method.world_size && *method.rank >= *method.world_size) {
-    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}, which rendezvous '{}' gives with it",
-                *method.rank, *method.world_size - 1, url);
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside 0..{}, the ranks of rendezvous '{}'", *method.rank,
+                *method.world_size - 1, url);
   }
   return method;
 }

@@ -6,7 +6,8 @@
 
 namespace rondo {
 
-// As OpenStore. REQUIRES: if the launch needs an exchange, options.exchange is the one that OpenExchange gave for it.
+// Opens the store like OpenStore. REQUIRES: if the launch needs an exchange, options.exchange is the result of
+// OpenExchange for this launch.
 Result<OpenedStore> OpenLaunch(const Launched& launch, const OpenStoreOptions& options);
 
 }  // namespace rondo

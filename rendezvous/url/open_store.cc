@@ -12,9 +12,9 @@
 namespace rondo {
 namespace {
 
-// The server binds every interface, because the host's name may mean another address here than on other hosts. Debian,
-// for example, maps a host's own name to a loopback address. If the host is a loopback address by number or
-// "localhost", the server binds only that.
+// The server listens on every interface, because the host's name may resolve to another address here than on other
+// hosts. Debian, for example, maps a host's own name to a loopback address. If the host is "localhost" or a numeric
+// loopback address, the server listens only on that address.
 Result<OpenedStore> Serve(const HostPort& address, const OpenStoreOptions& options, const SocketAddress& first) {
   const bool only_loopback =
       first.ip.IsLoopback() &&
@@ -32,12 +32,12 @@ Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& op
     auto connected = ConnectToStore(method.address, options, nullptr);
     const bool would_serve = external && options.rank == 0;
     if (connected || !would_serve || connected.error().code() != ErrorCode::kUnreachable) return connected;
-    // A likely reason: the URL is the program's own, but the launcher set RONDO_EXTERNAL_STORE for the store that it
-    // serves.
+    // A likely reason: the program chose this URL itself, but the launcher set RONDO_EXTERNAL_STORE, which is meant for
+    // the launcher's own store.
     return Fail(connected.error().With([](ErrorDetails& details) {
       details.message +=
-          "; no rank serves one, for RONDO_EXTERNAL_STORE=1 or its option is set (rondo run sets it, and "
-          "serves a store for env://)";
+          "; no rank serves a store, because RONDO_EXTERNAL_STORE=1 or the option external_store is set (rondo run "
+          "sets this variable, because it serves the store of env:// itself)";
     }));
   }
   SteadyClock steady;
@@ -57,9 +57,9 @@ Result<OpenedStore> OpenTcp(const InitMethod& method, const OpenStoreOptions& op
 Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::shared_ptr<const Clock> clock,
                                                TimePoint deadline) {
   using Way = Launched::Way;
-  const bool told =
+  const bool by_exchange =
       method.kind == InitMethod::Kind::kLaunch && method.launch->way != Way::kTcp && method.launch->way != Way::kFile;
-  if (!told) return nullptr;
+  if (!by_exchange) return nullptr;
   RONDO_ASSIGN(std::shared_ptr<Exchange> exchange, OpenExchange(*method.launch, std::move(clock), deadline));
   return exchange;
 }

@@ -30,15 +30,16 @@ Result<std::shared_ptr<Exchange>> OpenExchange(const InitMethod& method, std::sh
 struct OpenStoreOptions {
   std::string job;  // at most 256 bytes
   // For stores over TCP: token and TLS credentials, or none. This process accepts only clients and servers that have
-  // the same.
+  // the same credentials.
   Identity identity = {};
   std::uint64_t generation = 0;
-  std::optional<Rank> rank;             // nullopt: the rank follows the order of arrival
-  bool external_store = false;          // for tcp: another process serves the store
+  std::optional<Rank> rank;             // nullopt: ranks are assigned in the order of arrival
+  bool external_store = false;          // for tcp; true: another process serves the store, so rank 0 does not
   std::shared_ptr<Exchange> exchange;   // the result of OpenExchange
   std::vector<std::string> hosts = {};  // for an exchange: this host's addresses for the other ranks, best first
   std::string who;                      // describes this process for people: "host a, pid 17"
-  PortRange ports = {};  // for a store that this process serves at a port of its choice; not set: any port
+  // for a store that this process serves, if the port is not given: the ports to choose from; not set: any port
+  PortRange ports = {};
   // Set by a process that cannot take part. If other ranks wait to learn the store's address from it, they get this
   // error. May be null.
   const Error* failure = nullptr;
@@ -52,7 +53,7 @@ class OpenedStore {
  public:
   OpenedStore(std::shared_ptr<Store> store, std::shared_ptr<TcpStoreServer> server)
       : store_(std::move(store)), server_(std::move(server)) {}
-  // Gives the same store, which keeps `exchange` until Leave or Keep.
+  // Gives the same store. It keeps `exchange` until Leave or Keep is called.
   OpenedStore Keeping(std::shared_ptr<Exchange> exchange) && {
     exchange_ = std::move(exchange);
     return std::move(*this);
@@ -62,35 +63,36 @@ class OpenedStore {
   bool serves() const { return server_ != nullptr; }
   const std::shared_ptr<TcpStoreServer>& server() const { return server_; }
 
-  // Keeps the store after the rendezvous, and releases only the exchange. Call it when the rendezvous is over. Unlike
-  // Leave, Keep does not wait for other ranks: the server ends with the last copy of this object.
+  // Keeps the store after the rendezvous, and releases only the exchange. Call Keep when the rendezvous has ended. It
+  // does not wait for other ranks. The server ends with the last copy of this object.
   void Keep() { exchange_.reset(); }
 
   // If this process serves the store, its server accepts no further connection. Later clients find no store here, and
-  // retry until another one is there.
+  // retry until another store is available.
   void TakeNoMore();
-  // Closes the store. If this process serves it, Leave first waits, at most until `deadline`, until all clients have
-  // closed it; then the server ends. kStoreTimeout gives the number of clients that had not. Call Leave after the
-  // rendezvous, when all members are connected. A second call does nothing. Without Leave the server ends with the last
-  // copy of server().
+  // Closes the store. If this process serves the store, Leave first waits for all clients to close it, but not longer
+  // than `deadline`; then the server ends. kStoreTimeout gives the number of clients that had not closed it. Call Leave
+  // after the rendezvous, when all members are connected. A second call does nothing. Without Leave the server ends
+  // with the last copy of server().
   Status Leave(TimePoint deadline);
 
  private:
   std::shared_ptr<Store> store_;
   std::shared_ptr<TcpStoreServer> server_;
-  // Kept until the rendezvous is over: other ranks may still read rank 0's line through it.
+  // Kept until the rendezvous has ended, because other ranks may still read the store's address, which rank 0 published
+  // through the exchange.
   std::shared_ptr<Exchange> exchange_;
 };
 
-// Opens the store that `method` names. For tcp, unless the store is external:
-// - Rank 0 serves it on every interface, or only on loopback if the host is a loopback address, and uses it.
-//   kAddressInUse comes at once if another socket listens there already.
+// Opens the store that `method` names. For tcp, unless another process serves the store (external_store):
+// - Rank 0 serves the store and uses it. The server listens on every interface, or only on loopback if the host is a
+//   loopback address. kAddressInUse comes at once if another socket listens there already.
 // - Other ranks connect, and retry until the deadline.
-// - A process without a rank serves it if the host is this machine and the port is free; otherwise it connects.
+// - A process without a rank serves the store if the host is this machine and the port is free; otherwise it connects.
 // For a launch, the launcher decides (Launched::Way):
 // - With an exchange, rank 0 serves the store at a free port and gives the address to the others through the exchange.
-// - With ports, rank 0 serves it at the first free one of several. kStale if a store of the same job listens on one of
-//   them already.
+// - With ports, rank 0 serves the store at the first port that is free. It gives kStale if a store of the same job
+//   already listens on one of the ports.
 // - With a file, all ranks open a file store.
 Result<OpenedStore> OpenStore(const InitMethod& method, const OpenStoreOptions& options);
 

@@ -14,7 +14,7 @@ namespace rondo {
 
 TcpStoreClient::Options ClientOptions(const HostPort& address, const OpenStoreOptions& options);
 
-// Connects a client to the store at `address`. The result keeps `server`, which may be null.
+// Connects a client to the store at `address`. The result shares ownership of `server`, which may be null.
 Result<OpenedStore> ConnectToStore(const HostPort& address, const OpenStoreOptions& options,
                                    std::shared_ptr<TcpStoreServer> server);
 

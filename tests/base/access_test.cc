@@ -1,4 +1,4 @@
-// The job token: its format, what it proves, and that it is never shown.
+// Tests the job token: its format, the proofs made with it, and that no text ever shows it.
 #include "base/access.h"
 
 #include <doctest/doctest.h>

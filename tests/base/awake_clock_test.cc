@@ -1,4 +1,4 @@
-// The clock that does not count time during which its process was stopped.
+// Tests the clock that does not count the time during which its process was stopped.
 #include "base/awake_clock.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ TEST_CASE("time passes as on the machine's clock while the ticks come") {
   CHECK(clock.Now() - begin == seconds(30));
 }
 
-TEST_CASE("of a gap between two ticks no more than kGap passes, whoever looks first behind it") {
+TEST_CASE("of a gap between two ticks no more than kGap passes, whichever clock is read first after it") {
   for (const bool tick_first : {true, false}) {
     const auto machine = std::make_shared<ManualClock>();
     AwakeClock clock(machine);

@@ -1,4 +1,4 @@
-// Encoding and decoding of fields in a string of bytes.
+// Tests the encoding and decoding of fields in a string of bytes.
 #include "base/byte_codec.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Control groups, read from trees of files as kernels of both versions provide them.
+// Tests the reading of control groups, from trees of files that look like those of kernels with version 1 and version
+// 2.
 #include "base/cgroup.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The checksum of frames and records: the test vectors of its standard, and the properties that frames need.
+// Tests the checksum of frames and records: the test vectors of its standard, and the properties that frames need.
 #include "base/crc32c.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ TEST_CASE("the checksum is that of RFC 3720") {
   CHECK(Crc32c("") == 0);
 }
 
-// Computes bit by bit, as the polynomial defines the checksum.
+// Computes the checksum bit by bit, from its polynomial.
 std::uint32_t Slowly(Bytes bytes) {
   std::uint32_t state = ~0u;
   for (const std::byte byte : bytes) {

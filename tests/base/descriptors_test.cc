@@ -1,4 +1,4 @@
-// The error text of a process that has no file descriptor left.
+// Tests the error text of a process that has used all its file descriptors.
 #include "base/net/descriptors.h"
 
 #include <doctest/doctest.h>

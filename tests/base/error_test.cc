@@ -1,4 +1,5 @@
-// The texts of errors. Operators read them under pressure: every text below is a whole line of a log.
+// Tests the texts of errors. Operators read them under pressure, so each text must be understood as a single line of a
+// log.
 #include "base/error.h"
 
 #include <doctest/doctest.h>
@@ -60,7 +61,7 @@ TEST_CASE("A culprit of which nothing else is known stands alone") {
   CHECK(Error(details).ToString() == "timeout: no answer within 5 s; caused by rank 3");
 }
 
-TEST_CASE("An address without a culprit is still told") {
+TEST_CASE("An address without a culprit is still printed") {
   ErrorDetails details;
   details.code = ErrorCode::kAddressInUse;
   details.message = "cannot listen";

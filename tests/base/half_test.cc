@@ -1,4 +1,5 @@
-// The conversions of 16-bit floats: all 65536 values of each type, and float32 values around every rounding boundary.
+// Tests the conversions of 16-bit floats: all 65536 values of each type, and float32 values around every rounding
+// boundary.
 #include "base/half.h"
 
 #include <doctest/doctest.h>
@@ -67,12 +68,13 @@ TEST_CASE_TEMPLATE("Between two neighbours a float32 goes to the nearer one, fro
                    Float16, Bfloat16) {
   for (std::uint16_t lower = 0; lower < Half::kInfinity; ++lower) {
     const auto upper = static_cast<std::uint16_t>(lower + 1);
-    // The neighbour above the largest finite value is infinity. Here it has the value that a next finite number would
-    // have, because the midpoint between the two is already rounded to infinity.
+    // The neighbour above the largest finite value is infinity. Here it has the value that the next finite number would
+    // have, because the midpoint between that number and the largest finite value is already rounded to infinity.
     const double below = Value(lower, Half::kFractionBits, Half::kBias);
     const double above = Value(upper, Half::kFractionBits, Half::kBias);
     const auto middle = static_cast<float>((below + above) / 2);
-    if (static_cast<double>(middle) != (below + above) / 2) continue;  // no float32 is exactly in the middle
+    // No float32 is exactly in the middle between the two neighbours.
+    if (static_cast<double>(middle) != (below + above) / 2) continue;
     CAPTURE(lower);
     const std::uint16_t even = (lower & 1) == 0 ? lower : upper;
     REQUIRE(Half::To(middle) == even);

@@ -1,5 +1,5 @@
-// The mutual proof of a job token, without a protocol: which peers get an answer, and which refusal the others get. The
-// messages of the protocols are tested bit by bit in transport_tcp/handshake_sides_test.cc and
+// Tests the mutual proof of a job token, without a protocol: which peers are accepted, and which refusal the others
+// get. The messages of the protocols are tested bit by bit in transport_tcp/handshake_sides_test.cc and
 // rendezvous/tcp_store_handshake_test.cc.
 #include "base/handshake.h"
 
@@ -61,7 +61,7 @@ TEST_CASE("a token on one side alone is refused, and the refusal says on which")
   CHECK(message(ServerProof(kNames, nullptr).Begin(true)) ==
         "the visitor has a job token, and this process has none (RONDO_TOKEN)");
   CHECK(ClientProof(kNames, nullptr).Answer(kFirst, kChallenge).error().code() == ErrorCode::kAuth);
-  // A server that does not ask for a proof has no token.
+  // A server that does not ask for a proof has no token, so the client must not believe it.
   CHECK(ClientProof(kNames, TokenOf("secret")).Believe(kReply, std::nullopt).error().code() == ErrorCode::kAuth);
   CHECK(ClientProof(kNames, TokenOf("secret")).Believe(kReply, TokenProof{}).error().code() == ErrorCode::kAuth);
 }

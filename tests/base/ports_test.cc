@@ -1,4 +1,4 @@
-// Ranges of ports, listening on a port of a range, and what keeps a port in use.
+// Tests ranges of ports, listening on a port of a range, and the description of a port's users.
 #include "base/net/ports.h"
 
 #include <arpa/inet.h>
@@ -48,7 +48,7 @@ Fd Listening(std::uint16_t port = 0) {
 
 bool Says(const Error& error, const std::string& part) { return error.message().find(part) != std::string::npos; }
 
-TEST_CASE("A range of ports is read as it is written, and anything else is refused with what is wanted") {
+TEST_CASE("A range of ports is read as it is written, and anything else is refused with what was expected") {
   CHECK(*ParsePortRange("29500-29599") == PortRange{.first = 29500, .last = 29599});
   CHECK(*ParsePortRange("1-65535") == PortRange{.first = 1, .last = 65535});
   CHECK(*ParsePortRange("7") == PortRange{.first = 7, .last = 7});
@@ -61,7 +61,7 @@ TEST_CASE("A range of ports is read as it is written, and anything else is refus
     const auto range = ParsePortRange(wrong);
     REQUIRE_FALSE(range);
     CHECK(range.error().code() == ErrorCode::kInvalidArgument);
-    CHECK(Says(range.error(), "wants FIRST-LAST"));
+    CHECK(Says(range.error(), "expected FIRST-LAST"));
     CHECK(Says(range.error(), "'" + std::string(wrong) + "'"));
   }
 }
@@ -98,14 +98,14 @@ TEST_CASE("A port that another socket listens on is said to be, and one that a s
   CHECK(second.error().details().address == "127.0.0.1:" + std::to_string(port));
   CHECK(Says(second.error(), "another process listens on 127.0.0.1:" + std::to_string(port)));
 
-  const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // does not allow reuse of its port
+  const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // this socket does not allow reuse of its port
   const sockaddr_in any = Loopback(0);
   REQUIRE(bind(bound.get(), Raw(any), sizeof any) == 0);
   const auto third = ListenOnPort(Wanting(PortOfSocket(bound)));
   REQUIRE_FALSE(third);
   CHECK(third.error().code() == ErrorCode::kAddressInUse);
   CHECK_FALSE(Says(third.error(), "another process listens"));
-  CHECK(Says(third.error(), "none listens on it"));
+  CHECK(Says(third.error(), "does not listen on it"));
 }
 
 TEST_CASE("Listeners take the ports of a range, and the error names it when it is used up") {
@@ -130,7 +130,7 @@ TEST_CASE("Listeners take the ports of a range, and the error names it when it i
   CHECK(Says(c.error(), "none of the 2 ports " + range.ToString() + " (--ports, RONDO_PORTS) is free at 127.0.0.1"));
 }
 
-TEST_CASE("A port of a range that is held for somebody is taken last") {
+TEST_CASE("A port of a range that another socket holds is taken last") {
   const Fd held(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in any = Loopback(0);
   REQUIRE(bind(held.get(), Raw(any), sizeof any) == 0);
@@ -156,7 +156,7 @@ TEST_CASE("A port of which a client of ours was given the use can be listened on
   const std::uint16_t port = PortOfSocket(client);
   CHECK(ListenOnPort(Wanting(port)));
   CHECK(UseOfPort(port).connected);
-  client.Close();  // closed first, so that this end keeps the port for a while
+  client.Close();  // closed first, so that the client's end of the connection occupies the port for a while (TIME-WAIT)
   accepted.Close();
   CHECK(UseOfPort(port).lingering >= 1);  // other tests may have had connections from that port to other addresses
   CHECK(ListenOnPort(Wanting(port)));
@@ -166,14 +166,15 @@ TEST_CASE(
     "Where nothing keeps a port but connections that have ended, that is said, and waited for until the deadline") {
   const Fd server = Listening();
   const sockaddr_in there = Loopback(PortOfSocket(server));
-  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // no client of ours: it does not allow reuse of its port
+  // This is not a socket of Rondo, so it does not allow reuse of its port.
+  Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(connect(client.get(), Raw(there), sizeof there) == 0);
   Fd accepted(accept(server.get(), nullptr, nullptr));
   REQUIRE(accepted);
   const std::uint16_t port = PortOfSocket(client);
   const auto while_connected = ListenOnPort(Wanting(port));
   REQUIRE_FALSE(while_connected);
-  CHECK(Says(while_connected.error(), "connections of other programs have that port as their local one"));
+  CHECK(Says(while_connected.error(), "connections of other programs use that port as their local port"));
   client.Close();
   accepted.Close();
   ListenRequest request = Wanting(port);
@@ -182,9 +183,9 @@ TEST_CASE(
   REQUIRE_FALSE(fd);
   CHECK(fd.error().code() == ErrorCode::kAddressInUse);
   CHECK(Says(fd.error(), "no process listens there, but "));
-  CHECK(Says(fd.error(), " of its connections that ended keep the port"));
+  CHECK(Says(fd.error(), " keep the port for up to a minute"));
   CHECK_FALSE(Says(fd.error(), "another process"));
-  // It has tried repeatedly until shortly before the deadline.
+  // ListenOnPort has tried repeatedly until shortly before the deadline.
   CHECK(SteadyClock().Now() > request.until - std::chrono::milliseconds(101));
 }
 

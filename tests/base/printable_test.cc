@@ -1,4 +1,4 @@
-// Text from outside the process, as it is printed.
+// Tests how text from outside the process is printed.
 #include "base/printable.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// How ranks of a group are named.
+// Tests how messages name the ranks of a group.
 #include "base/rank_frame.h"
 
 #include <doctest/doctest.h>

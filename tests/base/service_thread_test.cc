@@ -23,8 +23,9 @@ TEST_CASE("a service thread has its name and leaves signals to the application's
     there = Blocked();
   }).join();
   CHECK(name.c_str() == std::string("rondo-test"));
-  for (const int deaf : {SIGTERM, SIGINT, SIGUSR1, SIGALRM, SIGCHLD, SIGPIPE}) CHECK(sigismember(&there, deaf) == 1);
-  for (const int heard : {SIGSEGV, SIGBUS, SIGABRT, SIGPROF}) CHECK(sigismember(&there, heard) == 0);
+  for (const int blocked : {SIGTERM, SIGINT, SIGUSR1, SIGALRM, SIGCHLD, SIGPIPE})
+    CHECK(sigismember(&there, blocked) == 1);
+  for (const int unblocked : {SIGSEGV, SIGBUS, SIGABRT, SIGPROF}) CHECK(sigismember(&there, unblocked) == 0);
   const sigset_t after = Blocked();
   for (int number = 1; number < 32; ++number) CHECK(sigismember(&after, number) == sigismember(&before, number));
 }

@@ -1,4 +1,4 @@
-// The error texts when a limit forbids a new thread or process.
+// Tests the error texts for the case that a limit forbids a new thread or process.
 #include "base/tasks.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,8 @@ TEST_CASE("a start that a limit on processes forbids says need, limit, use and r
   const std::string words = TaskWords(EAGAIN, tree.root());
   CAPTURE(words);
   CHECK(words.find("it takes 1 more process or thread") != std::string::npos);
-  CHECK(words.find("control group /sys/fs/cgroup/pids/job allows 12 (pids.max) and has 11") != std::string::npos);
+  CHECK(words.find("control group /sys/fs/cgroup/pids/job allows 12 processes and threads (pids.max) and has 11") !=
+        std::string::npos);
   CHECK(words.find("raise the limit or start fewer ranks") != std::string::npos);
   CHECK(TaskWords(ENOMEM, tree.root()) == "Cannot allocate memory");
 }

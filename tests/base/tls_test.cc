@@ -1,4 +1,5 @@
-// TLS of two ends in one thread. The test carries their bytes: all at once, one by one, truncated, or damaged.
+// Tests TLS with both ends in one thread. The test moves the bytes between the ends: all at once, one by one,
+// truncated, or damaged.
 #include "base/tls.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +32,7 @@ std::unique_ptr<TlsSession> Session(const TlsOptions& options, Role role, std::s
   return std::move(*made);
 }
 
-// Carries at most `most` bytes; returns the number of carried bytes.
+// Moves at most `most` bytes from one end to the other, and returns the number of moved bytes.
 std::size_t Carry(TlsSession& from, TlsSession& to, std::size_t most) {
   const Bytes front = from.Unsent();
   const MutableBytes room = to.Room();
@@ -49,8 +50,8 @@ struct Pair {
   Pair(const TlsOptions& a, const TlsOptions& b, std::size_t buffer = kTlsSmallBuffer)
       : client(Session(a, Role::kClient, buffer)), server(Session(b, Role::kServer, buffer)) {}
 
-  // Continues until no bytes move any more. A side that has failed still sends its alert. A side that has finished also
-  // reads whether the other side sends one.
+  // Continues until no bytes move any more. A side that has failed still sends its alert. A side that has finished its
+  // handshake still reads, because the other side may send an alert.
   void Shake(std::size_t piece = SIZE_MAX) {
     const auto step = [](TlsSession& session, std::optional<Error>& error) {
       if (error) return;
@@ -153,7 +154,7 @@ TEST_CASE("tls: another identity of a key is refused") {
   other.psk_identity = "another-job";
   Pair pair(other, PskOf('k'));
   pair.Shake();
-  RequireAuth(pair.server_error, "identity is not ours");
+  RequireAuth(pair.server_error, "identity differs from this process's");
   RequireAuth(pair.client_error, "refused the pre-shared key");
 }
 
@@ -202,7 +203,7 @@ TEST_CASE("tls: a certificate of another authority is refused") {
   Pair pair(ours, theirs);
   pair.Shake();
   RequireAuth(pair.client_error, "not signed by the job's CA");
-  RequireAuth(pair.server_error, "not signed by a CA that is known there");
+  RequireAuth(pair.server_error, "not signed by a CA that the other side knows");
 }
 
 TEST_CASE("tls: who shows no certificate is refused") {
@@ -230,7 +231,7 @@ TEST_CASE("tls: who shows no certificate is refused") {
       server->Sent(static_cast<std::size_t>(got));
     }
   }
-  RequireAuth(error, "it showed no certificate");
+  RequireAuth(error, "it presented no certificate");
   SSL_free(ssl);
   BIO_free(wire);
   SSL_CTX_free(context);
@@ -263,11 +264,11 @@ TEST_CASE("tls: who knows no key is not believed for a certificate of its own") 
   TlsFiles files;
   Pair server_has_certificate(PskOf('k'), files.Member("ca", "rank"));
   server_has_certificate.Shake();
-  RequireAuth(server_has_certificate.client_error, "a certificate instead of knowing the pre-shared key");
+  RequireAuth(server_has_certificate.client_error, "a certificate instead of the pre-shared key");
   Pair client_has_certificate(files.Member("ca", "rank"), PskOf('k'));
   client_has_certificate.Shake();
   RequireAuth(client_has_certificate.server_error, "it offers no pre-shared key");
-  RequireAuth(client_has_certificate.client_error, "wants no certificates");
+  RequireAuth(client_has_certificate.client_error, "does not use certificates");
 }
 
 TEST_CASE("tls: who speaks no TLS is refused at its first bytes") {
@@ -296,7 +297,7 @@ TEST_CASE("tls: a client that meets a side without TLS learns so from its answer
   client->Received(kTlsNotSpoken.size());
   const auto shaken = client->Handshake();
   REQUIRE(!shaken);
-  RequireAuth(shaken.error(), "does not speak TLS, and this process does");
+  RequireAuth(shaken.error(), "does not speak TLS, but this process does");
 }
 
 TEST_CASE("tls: a stream that is cut off anywhere in the handshake ends it with an error") {
@@ -353,7 +354,7 @@ TEST_CASE("tls: an end that was announced is one, and one that was not is an err
     CAPTURE(announced);
     Pair pair(PskOf('k'), PskOf('k'));
     pair.Shake();
-    const std::array<Bytes, 1> pieces{AsBytes("last words")};
+    const std::array<Bytes, 1> pieces{AsBytes("last bytes")};
     REQUIRE(pair.client->Write(pieces) == 10);
     if (announced) pair.client->Finish();
     Carry(*pair.client, *pair.server, SIZE_MAX);
@@ -364,12 +365,13 @@ TEST_CASE("tls: an end that was announced is one, and one that was not is an err
     CHECK(pair.server->ended() == announced);
     REQUIRE(end.has_value() == announced);
     if (!announced) CHECK(end.error().code() == ErrorCode::kConnectionReset);
-    // An alert would be useless here and might reach the peer before the end of its own reading.
+    // The server must not send an alert, because the alert would be useless here, and could arrive before the peer has
+    // read the earlier bytes.
     CHECK(pair.server->Unsent().empty());
   }
 }
 
-TEST_CASE("tls: keys change as often as wanted, and nobody notices") {
+TEST_CASE("tls: keys change as often as wanted, and neither side notices") {
   Pair pair(PskOf('k'), PskOf('k'));
   pair.Shake();
   pair.client->ChangeKeysAfter(2);
@@ -391,7 +393,7 @@ TEST_CASE("tls: options that cannot serve are refused by name") {
   };
   TlsOptions bad = PskOf('k');
   bad.psk.pop_back();
-  refuse(bad, "it has 31");
+  refuse(bad, "got 31");
   bad = good;
   bad.ca_file = "";
   refuse(bad, "CA file");
@@ -411,7 +413,7 @@ TEST_CASE("tls: modes are known by their names") {
   for (const TlsMode mode : {TlsMode::kOff, TlsMode::kPsk, TlsMode::kCertificates}) {
     CHECK(ParseTlsMode("--tls", Name(mode)) == mode);
   }
-  CHECK(ParseTlsMode("--tls", "yes").error().message() == "--tls is 'yes'; off, psk or certificates is wanted");
+  CHECK(ParseTlsMode("--tls", "yes").error().message() == "--tls is 'yes'; expected off, psk or certificates");
 }
 
 }  // namespace tls_test

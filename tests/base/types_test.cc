@@ -1,4 +1,4 @@
-// Element types, operations, and which operations each type allows.
+// Tests element types, operations, and which operations each type allows.
 #include <doctest/doctest.h>
 
 #include <map>

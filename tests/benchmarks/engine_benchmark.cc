@@ -1,11 +1,11 @@
-// Measures the cost of a step of the engine alone: a null transport accepts all bytes at no cost, and returns frames
+// Measures the cost of a step of the engine alone. A null transport accepts all bytes at no cost, and returns frames
 // that were made in advance.
 //
 //   bazel run --config=release //tests/benchmarks:engine_benchmark
 //
 // Prints nanoseconds per step (goal: under 50) for the schedules of one rank, with 4 bytes of float32 each. It also
-// prints the cost of checksums, with two engines in one thread over the in-process transport: bytes of the vector per
-// second, without (0) and with (1) checksums.
+// prints the speed with checksums (1) and without (0): bytes of the vector per second, for two engines in one thread
+// over the in-process transport.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -23,8 +23,8 @@
 namespace rondo {
 namespace {
 
-// Accepts all bytes at no cost. The arriving frames are made when the operation is planned; only the sequence number
-// and the stream offset are filled in when the engine reads them.
+// Accepts all bytes at no cost. The arriving frames are made when the operation is planned. Only the sequence number
+// and the stream offset are set when the engine reads the frames.
 class NullLane final : public Lane {
  public:
   explicit NullLane(Rank peer) : peer_(peer) {}
@@ -46,7 +46,7 @@ class NullLane final : public Lane {
   std::uint64_t released() const override { return accepted_; }
   Arrived Peek(std::size_t) override {
     const std::size_t at = consumed_ % incoming.size();
-    // Headers are at every other line: each transfer here has at most one line of payload.
+    // True if a header begins here: headers begin with 'R', and the payload is all zero.
     if (incoming[at] == std::byte{'R'}) {
       StoreLittle<std::uint64_t>(incoming.data() + at + 8, consumed_);
       StoreLittle<std::uint64_t>(incoming.data() + at + 32, sequence);

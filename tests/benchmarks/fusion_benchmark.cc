@@ -1,5 +1,5 @@
-// Measures what fusion saves: many small tensors, all-reduced one by one or through a FusionBuffer. Two ranks are
-// threads of one process, and use loopback sockets or shared memory.
+// Measures how much time fusion saves: many small tensors are all-reduced one by one, or through a FusionBuffer. The
+// two ranks are threads of one process. They use loopback sockets or shared memory.
 //
 //   bazel run --config=release //tests/benchmarks:fusion_benchmark
 //
@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-// The objects of one rank.
+// The tensors of one rank and the communicator that reduces them.
 struct Tensors {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<FusionBuffer> fusion;
@@ -45,7 +45,7 @@ void Fused(Tensors& rank) {
   RONDO_CHECK(rank.fusion->Wait());
 }
 
-Tensors Meet(const std::shared_ptr<Store>& store, Path path, Rank rank, const benchmark::State& state) {
+Tensors ConnectRank(const std::shared_ptr<Store>& store, Path path, Rank rank, const benchmark::State& state) {
   Tensors made;
   auto communicator = Connect({.store = store, .rank = rank, .world_size = 2, .path = path});
   RONDO_CHECK(communicator, "{}", communicator.error().ToString());
@@ -60,16 +60,16 @@ Tensors Meet(const std::shared_ptr<Store>& store, Path path, Rank rank, const be
 
 void Run(benchmark::State& state, Path path, Step step) {
   const auto store = std::make_shared<MemoryStore>();
-  // Rank 1 continues until rank 0 reports the last step.
+  // Rank 1 continues until rank 0 has reported the last step.
   std::thread other([&] {
-    Tensors own = Meet(store, path, 1, state);
+    Tensors own = ConnectRank(store, path, 1, state);
     for (std::int32_t go_on = 1; go_on != 0;) {
       step(own);
       RONDO_CHECK(own.communicator->Broadcast(&go_on, &go_on, 1, DataType::kInt32, 0));
     }
     RONDO_CHECK(own.communicator->Close());
   });
-  Tensors own = Meet(store, path, 0, state);
+  Tensors own = ConnectRank(store, path, 0, state);
   std::int32_t go_on = 1;
   const auto together = [&] {
     step(own);

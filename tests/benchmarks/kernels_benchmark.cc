@@ -1,11 +1,11 @@
-// The kernels compared with a plain memcpy: if memory is the bottleneck, a reduction should be no slower than its
+// Compares the kernels with a plain memcpy. If memory is the bottleneck, a reduction should take no longer than its
 // memory traffic.
 //
 //   bazel run --config=release //tests/benchmarks:kernels_benchmark -- --benchmark_filter=float32
 //
-// A name is kernel/type/operation/bytes, where `bytes` is the size of one buffer; bytes_per_second also counts one
-// buffer per call. memcpy moves two streams (it reads one and writes one). A reduction in place moves three (it reads
-// two and writes over one of them).
+// Names are kernel/type/operation/bytes, where `bytes` is the size of one buffer. bytes_per_second also counts one
+// buffer per call. memcpy moves two streams (it reads one and writes one). A reduction in place moves three streams (it
+// reads two and overwrites one of them).
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -21,20 +21,21 @@
 namespace rondo {
 namespace {
 
-constexpr std::int64_t kSmallBytes = 16 << 10;    // fits into the first-level cache together with its operand
-constexpr std::int64_t kMiddleBytes = 512 << 10;  // fits into the second-level cache
-constexpr std::int64_t kLargeBytes = 64 << 20;    // fits only into main memory
+constexpr std::int64_t kSmallBytes = 16 << 10;    // two buffers of this size fit into the first-level cache
+constexpr std::int64_t kMiddleBytes = 512 << 10;  // buffers of this size fit into the second-level cache
+constexpr std::int64_t kLargeBytes = 64 << 20;    // buffers of this size fit only into main memory
 
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   for (std::int64_t bytes : {std::int64_t{64}, kSmallBytes, kMiddleBytes, kLargeBytes}) benchmark->Arg(bytes);
 }
 
-// Ordinary values of the type: subnormals and NaNs would be slow, and only tests need them.
+// Ordinary values of the type. Subnormals and NaNs would make the kernels slow, and only tests need them.
 std::vector<std::byte> Ones(DataType type, std::size_t bytes) {
   std::vector<std::byte> memory(bytes, std::byte{1});
   if (type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 ||
       type == DataType::kFloat64)
-    std::memset(memory.data(), 0x3C, bytes);  // in each type a number near 1, or at most a few decades below
+    // Each element is near 1, or smaller by a few powers of ten, in every type.
+    std::memset(memory.data(), 0x3C, bytes);
   return memory;
 }
 

@@ -1,5 +1,5 @@
-// Measures a lane without an engine: the latency of small writes and the bandwidth of large ones, to find out which
-// layer costs how much. Two threads have an endpoint each.
+// Measures the latency of small writes and the bandwidth of large ones on a lane, without an engine. The result shows
+// how much of the cost belongs to which layer. Each of two threads has an endpoint.
 //
 //   lane_speed tcp | shm | ib [PORT,PORT]
 #include <fmt/core.h>
@@ -111,8 +111,8 @@ void Run(const std::string& name, const std::vector<std::string>& ports) {
     });
     const TimePoint begin = clock.Now();
     for (int i = 0; i < times; ++i) sides[0].Write(large);
-    std::byte told{};
-    sides[0].Read(std::span(&told, 1));
+    std::byte theirs{};
+    sides[0].Read(std::span(&theirs, 1));
     const double us = Us(begin, clock.Now());
     reader.join();
     fmt::print("{} lane, {} KiB: {:.1f} MiB/s\n", name, bytes >> 10,

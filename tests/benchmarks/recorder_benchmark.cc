@@ -2,8 +2,8 @@
 //
 //   bazel run --config=release //tests/benchmarks:recorder_benchmark
 //
-// ran_at_once is the cost for a short operation on the intranode path, including a read of the coarse clock.
-// step_by_step is the cost for any other operation, which has read the clock anyway.
+// ran_at_once is the cost for a short operation on the intranode path. It includes a read of the coarse clock.
+// step_by_step is the cost for any other operation, which has read the clock already.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -29,7 +29,7 @@ CollectiveCall Call(Sequence sequence) {
 
 void RanAtOnce(benchmark::State& state) {
   auto recorder = FlightRecorder::Create(kRecords);
-  // Called through a pointer, as in real use.
+  // Through a pointer to the base class, as in real use.
   const std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
   Sequence sequence = 0;
   for (auto _ : state) (*recorder)->RanAtOnce(Call(++sequence), clock->CoarseNow());

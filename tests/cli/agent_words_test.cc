@@ -1,5 +1,5 @@
-// The messages between `rondo run` and its agents, over pipes that cut them at any place. tests/launchers/ssh tests
-// both programs together.
+// Tests the messages between `rondo run` and its agents. They go through pipes that split them at arbitrary positions.
+// tests/launchers/ssh tests both programs together.
 #include "tools/run/agent_words.h"
 
 #include <doctest/doctest.h>
@@ -17,13 +17,15 @@
 namespace rondo {
 namespace agent_words_test {
 
-// One end of a conversation; the test holds the other end.
+// One end of a connection between launcher and agent; the test has the other end.
 struct Talk {
   Talk() : Talk(*MakePipe(), *MakePipe()) {}
   Talk(Pipe in, Pipe out)
-      : say(std::move(in.write)), hear(std::move(out.read)), stream(std::move(in.read), std::move(out.write)) {}
+      : write_end(std::move(in.write)),
+        read_end(std::move(out.read)),
+        stream(std::move(in.read), std::move(out.write)) {}
   void Say(std::string_view bytes) {
-    REQUIRE(write(say.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    REQUIRE(write(write_end.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
     stream.Receive();
   }
   // Nullopt: no complete message has arrived.
@@ -32,8 +34,8 @@ struct Talk {
     REQUIRE(word);
     return *word;
   }
-  Fd say;
-  Fd hear;
+  Fd write_end;
+  Fd read_end;
   AgentStream stream;
 };
 
@@ -62,7 +64,7 @@ TEST_CASE("What a login shell prints before the agent's first word is passed ove
   CHECK(talk.Next() == kWord);
 }
 
-TEST_CASE("Somebody who goes on talking is no agent") {
+TEST_CASE("A program that goes on talking is no agent") {
   Talk talk;
   const std::string line(4096, 'x');
   for (std::size_t said = 0; said <= kMaxBeforeMagic; said += line.size()) talk.Say(line);
@@ -95,23 +97,23 @@ TEST_CASE("Numbers are whole and in their range, and variables have values") {
   CHECK(!kWord.VariablesFrom(1));
 }
 
-TEST_CASE("What cannot be written yet is kept, and dropped when nobody will read it") {
+TEST_CASE("What cannot be written yet is kept, and dropped when no reader is left") {
   Talk talk;
   const AgentWord large{AgentWordKind::kOutput, {"0", "1", std::string(1 << 20, 'x')}};
   talk.stream.Send(large);
   CHECK(talk.stream.queued() > 0);
-  std::string heard;
+  std::string received;
   std::vector<char> buffer(1 << 16);
-  while (heard.size() < Encode(large).size()) {
-    const ssize_t got = ::read(talk.hear.get(), buffer.data(), buffer.size());
+  while (received.size() < Encode(large).size()) {
+    const ssize_t got = ::read(talk.read_end.get(), buffer.data(), buffer.size());
     REQUIRE(got > 0);
-    heard.append(buffer.data(), static_cast<std::size_t>(got));
+    received.append(buffer.data(), static_cast<std::size_t>(got));
     talk.stream.Flush();
   }
-  CHECK(heard == Encode(large));
+  CHECK(received == Encode(large));
   CHECK(talk.stream.queued() == 0);
   talk.stream.Send(large);
-  talk.hear.Close();
+  talk.read_end.Close();
   ::signal(SIGPIPE, SIG_IGN);
   talk.stream.Flush();
   CHECK(talk.stream.deaf());
@@ -121,7 +123,7 @@ TEST_CASE("What cannot be written yet is kept, and dropped when nobody will read
 TEST_CASE("The end is seen behind the last word") {
   Talk talk;
   talk.Say(Encode(kWord));
-  talk.say.Close();
+  talk.write_end.Close();
   talk.stream.Receive();
   CHECK(talk.stream.over());
   CHECK(talk.Next() == kWord);

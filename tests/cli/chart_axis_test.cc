@@ -1,4 +1,4 @@
-// Axes of the page that rondo perf --html writes: round numbers, and labels that are not cut off.
+// Tests the axes of the page that rondo perf --html writes: they have round numbers, and no label is cut off.
 #include "tools/perf/chart_axis.h"
 
 #include <doctest/doctest.h>

@@ -70,6 +70,6 @@ def lab_of_hosts(count):
         Running(netlab, "down", env=env).end().exits(0)
 
 
-def played_gpu(**more):
-    """The environment in which NVIDIA's driver is one that plays GPUs (tests/cuda/fake_driver)."""
+def fake_gpu(**more):
+    """The environment in which NVIDIA's driver is the fake driver (tests/cuda/fake_driver)."""
     return {"LD_LIBRARY_PATH": str(companion("tests/cuda/fake_driver/libcuda.so.1").parent), "FAKE_CUDA_DELAY_US": "5", **more}

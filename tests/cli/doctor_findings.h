@@ -1,4 +1,4 @@
-// Helpers for the tests of rondo doctor that look findings up.
+// Helpers for the tests of rondo doctor.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Tests what rondo doctor reports about GPUs, on invented hosts.
+// Tests the reports of rondo doctor about GPUs, with the facts of imaginary hosts.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -56,17 +56,17 @@ TEST_CASE("GPUs are spoken of where the system or the driver has some") {
 TEST_CASE("a driver that does not work is a warning with its own words: memory of hosts is summed without it") {
   GpuFacts facts;
   facts.nvidia_gpus = 8;
-  facts.survey = Fail(ErrorCode::kUnsupported, "no GPU: the driver does not start");
+  facts.survey = Fail(ErrorCode::kUnsupported, "no GPU: starting the driver failed");
   const auto findings = JudgeGpu(facts, kNoRdma, Asked(8));
   REQUIRE(findings.size() == 1);
   CHECK(About(findings, "driver").level == Level::kWarn);
-  CHECK(Contains(About(findings, "driver").what, "no GPU: the driver does not start"));
+  CHECK(Contains(About(findings, "driver").what, "no GPU: starting the driver failed"));
   CHECK(Contains(About(findings, "driver").remedy, "nvidia-smi"));
-  facts.built_with_cuda = false;  // then the driver may still be healthy
-  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "driver").remedy == "take a build with CUDA");
+  facts.built_with_cuda = false;  // a build without CUDA causes the error, so the driver may be healthy
+  CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "driver").remedy == "use a build of Rondo with CUDA");
 }
 
-TEST_CASE("ranks that will share a GPU by turns are warned of, where somebody said how many there are") {
+TEST_CASE("if the number of ranks is given, ranks that will time-slice a GPU are warned of") {
   const GpuFacts one = With({Gpu(0)});
   const Finding shared = About(JudgeGpu(one, kNoRdma, Asked(2)), "sharing");
   CHECK(shared.level == Level::kWarn);
@@ -78,7 +78,7 @@ TEST_CASE("ranks that will share a GPU by turns are warned of, where somebody sa
 
 TEST_CASE("ranks may each see another GPU: where some are hidden from the doctor, it does not say that one is shared") {
   GpuFacts facts = With({Gpu(0)});
-  facts.nvidia_gpus = 8;  // srun --gpus-per-task=1
+  facts.nvidia_gpus = 8;  // the other 7 are hidden from the doctor, for example by srun --gpus-per-task=1
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "sharing").level == Level::kOk);
 }
 
@@ -87,13 +87,13 @@ TEST_CASE("what MPS does for ranks that share a GPU is said as far as the driver
     return About(JudgeGpu(With({Gpu(0, Access::kShared, mps)}), kNoRdma, Asked(2)), "sharing");
   };
   CHECK(sharing(true).level == Level::kOk);
-  CHECK(Contains(sharing(true).what, "side by side"));
+  CHECK(Contains(sharing(true).what, "at the same time"));
   CHECK(sharing(std::nullopt).level == Level::kOk);
-  CHECK(Contains(sharing(std::nullopt).what, "does not tell"));
+  CHECK(Contains(sharing(std::nullopt).what, "does not report"));
 }
 
 TEST_CASE("a compute mode that keeps ranks out names its GPU, and the remedy that one alone") {
-  const GpuFacts closed = With({Gpu(0), Gpu(1, Access::kNobody)});
+  const GpuFacts closed = With({Gpu(0), Gpu(1, Access::kProhibited)});
   CHECK(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 0").subject.empty());
   CHECK(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 1").level == Level::kWarn);
   CHECK(Contains(About(JudgeGpu(closed, kNoRdma, Asked(1)), "GPU 1").remedy, "nvidia-smi -i 0000:11:00.0 -c DEFAULT"));
@@ -106,7 +106,8 @@ TEST_CASE("a compute mode that keeps ranks out names its GPU, and the remedy tha
     CHECK(About(JudgeGpu(exclusive, kNoRdma, job), "GPU 0").subject.empty());
     CHECK(Contains(About(JudgeGpu(exclusive, kNoRdma, job), "sharing").what, "refuse a second"));
   }
-  const GpuFacts under_mps = With({Gpu(0, Access::kOneProcess, true)});  // the MPS server is the one process
+  // The MPS server is the one process that is allowed on the GPU.
+  const GpuFacts under_mps = With({Gpu(0, Access::kOneProcess, true)});
   CHECK(About(JudgeGpu(under_mps, kNoRdma, Asked(2)), "GPU 0").subject.empty());
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("adapters that cannot reach memory of GPUs are a warning; where there 
   facts.reach = {
       .library_has_dma_buf = true, .adapters = {{.adapter = "mlx5_0:1", .refusal = EOPNOTSUPP}}, .peer_memory = ""};
   CHECK(reach().level == Level::kWarn);
-  CHECK(Contains(reach().what, "mlx5_0:1 takes none"));
+  CHECK(Contains(reach().what, "mlx5_0:1 does not accept a dma-buf"));
   facts.reach.adapters[0].refusal = 0;
   CHECK(reach().level == Level::kOk);
   facts.open_driver = false;

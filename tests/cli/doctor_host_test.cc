@@ -31,7 +31,7 @@ TEST_CASE("sound memory says what the ranks share") {
   const auto findings = JudgeMemory(SoundMemory(), kJob);
   for (const Finding& finding : findings) CHECK(finding.level == Level::kOk);
   CHECK(findings.front().what ==
-        "8 local ranks share 2 MiB for collectives and up to 14 MiB for messages; 16384 MiB can be had");
+        "8 local ranks share 2 MiB for collectives and up to 14 MiB for messages; 16384 MiB are available");
   CHECK(JudgeMemory(SoundMemory(), {.local_ranks = 8, .path = Path::kTcp}).empty());
   CHECK(About(JudgeMemory(SoundMemory(), {.local_ranks = 1}), "shared memory").what == "one local rank needs none");
 }
@@ -41,8 +41,9 @@ TEST_CASE("memory that is short names who has too little; bad where shared memor
   facts.room = {kMiB, "the machine has 1024 KiB available"};
   CHECK(About(JudgeMemory(facts, kJob), "shared memory").level == Level::kWarn);
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kBad);
-  CHECK(Contains(About(JudgeMemory(facts, kShm), "shared memory").what,
-                 "but the machine has 1024 KiB available: 1 MiB can be shared. Lanes without room use TCP"));
+  CHECK(Contains(
+      About(JudgeMemory(facts, kShm), "shared memory").what,
+      "but the machine has 1024 KiB available: 1 MiB can be shared. Connections for which there is no room use TCP"));
   facts.room = {4 * kMiB, "control group /a allows 64 MiB", true};  // enough for collectives
   CHECK(About(JudgeMemory(facts, kShm), "shared memory").level == Level::kWarn);
   CHECK(
@@ -78,7 +79,7 @@ TEST_CASE("docker's 64 MiB of /dev/shm are a warning, and that Rondo does not ne
   facts.dev_shm_bytes = facts.dev_shm_free_bytes = 64 * kMiB;
   const Finding finding = About(JudgeMemory(facts, kShm), "/dev/shm");
   CHECK(finding.level == Level::kWarn);
-  CHECK(Contains(finding.what, "docker's default; Rondo's own shared memory has no file"));
+  CHECK(Contains(finding.what, "docker's default; Rondo does not use it"));
   CHECK(Contains(finding.remedy, "--shm-size"));
   CHECK(Contains(finding.remedy, "--ipc=host"));
 }
@@ -111,7 +112,7 @@ TEST_CASE("too few open files are bad, and by the hard limit it is said who may 
   LimitFacts facts{.files = 64, .files_hard = 4096};
   Finding finding = About(JudgeLimits(facts, kJob), "open files");
   CHECK(finding.level == Level::kBad);
-  CHECK(finding.what == "64; a rank among 8 may need 88");
+  CHECK(finding.what == "64; each of 8 ranks may need 88");
   CHECK(finding.remedy == "ulimit -n 4096");
   facts.files_hard = 64;
   CHECK(Contains(About(JudgeLimits(facts, kJob), "open files").remedy, "LimitNOFILE="));
@@ -160,9 +161,9 @@ TEST_CASE("a quota below the ranks' cores, a saving governor, a slow clock, a wr
   facts.clock_synced = false;
   const auto findings = JudgeCpus(facts, kJob);
   CheckRemedies(findings);
-  CHECK(Contains(About(findings, "CPU quota").what, "2.5 cores' worth"));
+  CHECK(Contains(About(findings, "CPU quota").what, "the time of 2.5 cores"));
   CHECK(Contains(About(findings, "frequency").remedy, "performance"));
-  CHECK(Contains(About(findings, "clock").what, "hpet: every look at it is a system call (900 ns)"));
+  CHECK(Contains(About(findings, "clock").what, "hpet: each reading of the clock is a system call (900 ns)"));
   CHECK(About(findings, "time").level == Level::kWarn);
   CHECK(About(JudgeCpus(facts, {.local_ranks = 2}), "CPU quota").subject.empty());
 }
@@ -193,8 +194,9 @@ TEST_CASE("interface names for Gloo must exist exactly, for NCCL begin some name
   CHECK(OfVariable("NCCL_SOCKET_IFNAME", "lo").level == Level::kWarn);
 }
 
-TEST_CASE("Rondo's own variables are told, secrets without their value, and unknown ones are a warning") {
-  CHECK(OfVariable("RONDO_TIMEOUT", "30").what == "30: seconds to meet, and for each operation");
+TEST_CASE("Rondo's own variables are listed, secrets without their value, and unknown ones are a warning") {
+  CHECK(OfVariable("RONDO_TIMEOUT", "30").what ==
+        "30: seconds for the rendezvous, and for each operation (default 60)");
   CHECK(OfVariable("RONDO_TOKEN", "hush").level == Level::kOk);
   CHECK(!Contains(OfVariable("RONDO_TOKEN", "hush").what, "hush"));
   CHECK(!Contains(OfVariable("RONDO_TLS_PSK", "hush").what, "hush"));

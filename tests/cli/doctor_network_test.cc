@@ -40,7 +40,8 @@ TEST_CASE("a sound network has nothing but ok, in Rondo's order of addresses") {
   for (const Finding& finding : findings) CHECK(finding.level == Level::kOk);
   REQUIRE(findings.size() == 4);
   CHECK(findings[0].subject == "10.0.0.1");
-  CHECK(findings[0].what == "eth0, global, MTU 1500, 10 Gbit/s; peers try it first, the only one of its kind");
+  CHECK(findings[0].what ==
+        "eth0, global, MTU 1500, 10 Gbit/s; peers try it first, because it is the only one of its kind");
   CHECK(Contains(findings[1].what, "container bridge"));
   CHECK(Contains(findings[2].what, "loopback"));
   for (const Finding& finding : JudgeTcp(Sound())) CHECK(finding.level == Level::kOk);
@@ -55,11 +56,11 @@ TEST_CASE("loopback and bridges alone reach no other host, which is a warning") 
   facts.addresses.pop_back();
   finding = About(JudgeInterfaces(facts), "addresses");
   CHECK(finding.level == Level::kWarn);
-  CHECK(Contains(finding.what, "nothing but loopback"));
+  CHECK(Contains(finding.what, "only addresses that are loopback"));
   CheckRemedies(JudgeInterfaces(facts));
 }
 
-TEST_CASE("differing MTUs are told of interfaces that ranks may use, not of loopback") {
+TEST_CASE("differing MTUs are reported of interfaces that ranks may use, not of loopback") {
   NetworkFacts facts = Sound();
   CHECK(About(JudgeInterfaces(facts), "MTU").subject.empty());
   facts.addresses.push_back(At("ib0", "10.1.0.1"));
@@ -106,7 +107,7 @@ TEST_CASE("a port of its own that this host cannot reach is bad; one that it had
   CheckRemedies(findings);
   CHECK(About(findings, "10.0.0.1").level == Level::kBad);
   CHECK(Contains(About(findings, "10.0.0.1").what, "timed out"));
-  CHECK(About(findings, "own ports").what == "1 of 2 addresses take connections from this host");
+  CHECK(About(findings, "own ports").what == "1 of 2 addresses accept connections from this host");
   facts.self = {From("eth0", "10.0.0.1", Outcome::kUntried, "Too many open files")};
   findings = JudgeReach(facts);
   CHECK(About(findings, "10.0.0.1").level == Level::kWarn);
@@ -137,7 +138,7 @@ TEST_CASE("an address whose packets leave by another port is a warning with both
       {.from = {.interface = "eth1", .ip = *IpAddress::Parse("10.0.0.2"), .prefix_bits = 24}, .by = "eth0"}};
   const Finding finding = About(JudgeReach(facts), "10.0.0.2");
   CHECK(finding.level == Level::kWarn);
-  CHECK(Contains(finding.what, "leaves by eth0 instead of eth1"));
+  CHECK(Contains(finding.what, "leave by eth0 instead of eth1"));
   CHECK(Contains(finding.remedy, "ip rule add from 10.0.0.2 lookup"));
 }
 
@@ -160,16 +161,16 @@ TEST_CASE("of a peer that some addresses reach it is said which do not, and why"
   CHECK(finding.what == "reached from 10.0.0.1 (eth0); not from 10.1.0.1 (eth1): timed out");
 }
 
-TEST_CASE("refused means that the host is there and nobody listens") {
+TEST_CASE("refused means that the host is there and no process listens") {
   const Finding finding = OfPeer({.name = "node2:1",
                                   .error = "",
                                   .tried = {"10.0.0.2"},
                                   .attempts = {From("eth0", "10.0.0.1", Outcome::kRefused)}});
   CHECK(finding.level == Level::kWarn);
-  CHECK(Contains(finding.what, "nobody listens there, but it answers"));
+  CHECK(Contains(finding.what, "no process listens there, but the host answers"));
 }
 
-TEST_CASE("a peer that nothing reaches is bad: firewall where nobody answers, else the route") {
+TEST_CASE("a peer that nothing reaches is bad: firewall where no host answers, else the route") {
   PeerFacts peer{.name = "node2:22",
                  .error = "",
                  .tried = {"10.0.0.2"},
@@ -197,7 +198,7 @@ TEST_CASE("a short queue of callers and small buffers are warnings with the sett
   CHECK(About(findings, "net.ipv4.tcp_rmem").subject.empty());
 }
 
-TEST_CASE("a faster interface wants larger buffers") {
+TEST_CASE("a faster interface needs larger buffers") {
   NetworkFacts facts = Sound();
   facts.send_buffer_most = facts.receive_buffer_most = 6 << 20;
   CHECK(About(JudgeTcp(facts), "net.ipv4.tcp_wmem").subject.empty());

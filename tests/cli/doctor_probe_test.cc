@@ -287,7 +287,7 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   facts.addresses = {loopback};
   const auto listener = tcp::Listen({.ip = loopback.ip, .port = 0}, 4, /*dual_stack=*/false, {});
   REQUIRE(listener);
-  // Bound, so that no other process gets the port, but not listening.
+  // A socket is bound to this port, so that no other process gets it, but the socket does not listen.
   const auto taken = ToRaw({.ip = loopback.ip, .port = 0});
   const Fd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(bind(bound.get(), taken.get(), taken.bytes) == 0);
@@ -301,7 +301,7 @@ TEST_CASE("connections on loopback: one that is taken, one that is refused") {
   CHECK(facts.peers[0].attempts[0].outcome == Attempt::Outcome::kReached);
   REQUIRE(facts.peers[1].attempts.size() == 1);
   CHECK(facts.peers[1].attempts[0].outcome == Attempt::Outcome::kRefused);
-  CHECK(facts.peers[2].attempts.empty());  // an address of the other family
+  CHECK(facts.peers[2].attempts.empty());  // [::1] is not tried: the only local address is IPv4
   CHECK(!facts.congestion_control.empty());
 }
 

@@ -31,7 +31,7 @@ RdmaFacts Sound() {
   RdmaFacts facts;
   facts.ports = {Roce()};
   facts.nodes = {{.path = "/dev/infiniband/uverbs0", .exists = true, .usable = true}};
-  facts.chosen = "Rondo takes mlx5_0:1 RoCE v2 10.0.0.1 (eth0) (the only port)";
+  facts.chosen = "Rondo uses mlx5_0:1 RoCE v2 10.0.0.1 (eth0) (the only port)";
   return facts;
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("a sound port says what it is and which one Rondo takes") {
   for (const Finding& finding : findings) CHECK(finding.level == Level::kOk);
   CHECK(findings.front().what ==
         "Ethernet (RoCE), active, 100 Gb/sec (4X EDR), MTU 4096 of at most 4096, GID [3] RoCE v2 10.0.0.1");
-  CHECK(Contains(About(findings, "port").what, "Rondo takes mlx5_0:1"));
+  CHECK(Contains(About(findings, "port").what, "Rondo uses mlx5_0:1"));
 }
 
 TEST_CASE("each state of a port has its remedy") {
@@ -103,7 +103,7 @@ TEST_CASE("device files that are missing or closed are bad where RDMA must be, e
   CHECK(About(JudgeRdma(facts, kIb), "/dev/infiniband/uverbs0").level == Level::kBad);
   CHECK(Contains(About(JudgeRdma(facts, kIb), "/dev/infiniband/uverbs0").what, "may not open"));
   facts.nodes.front().exists = false;
-  CHECK(Contains(About(JudgeRdma(facts, kIb), "/dev/infiniband/uverbs0").what, "not there"));
+  CHECK(Contains(About(JudgeRdma(facts, kIb), "/dev/infiniband/uverbs0").what, "does not exist"));
   facts.nodes.clear();
   CHECK(Contains(About(JudgeRdma(facts, kIb), "/dev/infiniband").remedy, "ib_uverbs"));
 }
@@ -125,13 +125,13 @@ TEST_CASE("the memory lock is counted in ranks that a rank can talk to") {
   facts.memlock_most = 64 * 1024;
   Finding finding = About(JudgeRdma(facts, kIb), "memlock");
   CHECK(finding.level == Level::kBad);
-  CHECK(finding.what == "64 KiB; RDMA pins 2048 KiB for each rank that a rank talks to, so that is enough for none");
+  CHECK(finding.what == "64 KiB; RDMA pins 2048 KiB for each peer of a rank, so the limit is enough for no peer");
   CHECK(Contains(finding.remedy, "LimitMEMLOCK=infinity"));
   CHECK(About(JudgeRdma(facts, kAuto), "memlock").level == Level::kWarn);
-  facts.memlock_most = 8 << 20;  // systemd's default
+  facts.memlock_most = 8 << 20;  // the default of systemd
   finding = About(JudgeRdma(facts, kIb), "memlock");
   CHECK(finding.level == Level::kWarn);
-  CHECK(Contains(finding.what, "enough for 4 of them"));
+  CHECK(Contains(finding.what, "enough for 4 peers"));
   facts.memlock_most = 1 << 30;
   CHECK(About(JudgeRdma(facts, kIb), "memlock").level == Level::kOk);
   facts.memlock_most = 64 * 1024;

@@ -1,5 +1,5 @@
-// The hosts of `rondo run --hosts` as people write them, and which ranks each host gets. tests/launchers/ssh tests the
-// result on several hosts.
+// Tests the parsing of `rondo run --hosts`, and which ranks each host gets. tests/launchers/ssh runs ranks on several
+// hosts.
 #include "tools/run/host_list.h"
 
 #include <doctest/doctest.h>
@@ -33,42 +33,42 @@ TEST_CASE("A host has a name or an address, perhaps a user and a number of ranks
   CHECK(HostEntry{"me", "::2", {}}.ToString() == "me@::2");
 }
 
-TEST_CASE("What is no host is named, and what is wanted") {
+TEST_CASE("A wrong host is named, and what was expected") {
   for (const auto& [text, says] : std::vector<std::pair<std::string, std::string>>{
            {"", "'' has no host"},
            {"a,,b", "'' has no host"},
            {"a,", "'' has no host"},
            {":2", "':2' has no host"},
-           {"a:", "'a:' has '' for a number"},
-           {"a:0", "'a:0' has '0' for a number"},
-           {"a:-1", "has '-1' for a number"},
-           {"a:2x", "has '2x' for a number"},
-           {"a:99999999999", "has '99999999999' for a number"},
+           {"a:", "'a:' has '' instead of a number"},
+           {"a:0", "'a:0' has '0' instead of a number"},
+           {"a:-1", "has '-1' instead of a number"},
+           {"a:2x", "has '2x' instead of a number"},
+           {"a:99999999999", "has '99999999999' instead of a number"},
            {"fe80::1", "'fe80::1' is an IPv6 address without brackets"},
            {"a:2:3", "without brackets"},
            {"[fe80::1", "has no IPv6 address in brackets"},
            {"[a]", "has no IPv6 address in brackets"},
            {"[]:2", "has no IPv6 address in brackets"},
-           {"[::1]2", "goes on after its bracket"},
-           {"@a", "has a wrong user"},
-           {"a b", "has a wrong host"},
-           {"a;reboot", "has a wrong host"},
-           // ssh would read these as options.
-           {"-oProxyCommand=x", "has a wrong host"},
-           {"-l@a", "has a wrong user"},
+           {"[::1]2", "has other text than :RANKS after the bracket"},
+           {"@a", "has an invalid user"},
+           {"a b", "has an invalid host"},
+           {"a;reboot", "has an invalid host"},
+           // ssh would interpret these as options.
+           {"-oProxyCommand=x", "has an invalid host"},
+           {"-l@a", "has an invalid user"},
        }) {
     const std::string wrong = text;
     CAPTURE(wrong);
     const auto hosts = ParseHosts(wrong);
     REQUIRE(!hosts);
     CHECK(hosts.error().code() == ErrorCode::kInvalidArgument);
-    CHECK(hosts.error().message().find("wants HOST[:RANKS]") != std::string::npos);
+    CHECK(hosts.error().message().find("expected HOST[:RANKS]") != std::string::npos);
     CHECK(hosts.error().message().find(says) != std::string::npos);
   }
 }
 
 TEST_CASE("A host that is named twice would have two ranks of one local number") {
-  CHECK(ParseHosts("a:1,b,a:2").error().message() == "names 'a' twice; say a:RANKS once");
+  CHECK(ParseHosts("a:1,b,a:2").error().message() == "names 'a' twice; give a:RANKS once");
   CHECK(!ParseHosts("a,me@a"));
   CHECK(Places("localhost:1,127.0.0.1:1", 2) == "'localhost' and '127.0.0.1' are both this host");
   CHECK(Places("b,me,[::1]", 3) == "'me' and '::1' are both this host");
@@ -85,7 +85,7 @@ TEST_CASE("With numbers the hosts are filled in their order, and there must be r
   CHECK(Places("a:2,b:4", 6) == "a 0 2, b 2 4");
   CHECK(Places("a:2,b:4", 3) == "a 0 2, b 2 1");
   CHECK(Places("a:2,b:4", 2) == "a 0 2");
-  CHECK(Places("a:2,b:4", 7) == "has room for 6 ranks, but -N wants 7");
+  CHECK(Places("a:2,b:4", 7) == "has room for 6 ranks, but -N asks for 7");
 }
 
 TEST_CASE("Where only some have numbers the others share what is left") {

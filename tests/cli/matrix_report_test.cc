@@ -88,7 +88,7 @@ TEST_CASE("a wrong byte makes the matrix a bad one") {
   CHECK(Has(MatrixText(matrix), "1 WRONG"));
 }
 
-TEST_CASE("bandwidths are told in Gbit/s where that is asked for") {
+TEST_CASE("bandwidths are printed in Gbit/s on request") {
   MatrixOptions options;
   options.gbits = true;
   const std::string text = MatrixText(Of({Pair(0, 1, 10, 5)}, options));
@@ -143,12 +143,12 @@ TEST_CASE("each rank is named by the addresses of the ports that its paths use")
   CHECK(matrix.NameOf(2) == "rank 2 (h2 mlx5_0:1)");
 
   Matrix through_memory = Of({Pair(0, 1, 10, 10)});
-  through_memory.paths[0].low.address = "127.0.0.1";  // no RDMA port has this address
+  through_memory.paths[0].low.address = "127.0.0.1";  // an address that no RDMA port has
   NameByPorts(through_memory);
   CHECK(through_memory.NameOf(0) == "rank 0 (h0 10.0.0.1)");
 }
 
-TEST_CASE("both ends of a path are told by device, port, GID and MTU, in every form") {
+TEST_CASE("both ends of a path are described by device, port, GID and MTU, in every form") {
   Matrix matrix = Of({Pair(0, 1, 10, 5)});
   matrix.paths[0].transport = "ib";
   matrix.paths[0].from_low = "ib mlx5_1:2 [3] RoCE v2 10.1.0.1 (eth1), MTU 4096";

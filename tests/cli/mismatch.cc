@@ -1,5 +1,5 @@
-// A program with a bug in one rank only: that rank calls something else than the other ranks. Every rank must get an
-// error that says what both sides called. Usage: rondo run -N 3 -- mismatch collective|count|type|op|root|order|stuck
+// A program with a bug in one rank: that rank makes a different call than the other ranks. Every rank must get an error
+// that names the calls of both sides. Usage: rondo run -N 3 -- mismatch collective|count|type|op|root|order|stuck
 // [RECORD_DIR]
 #include <cstdio>
 #include <set>
@@ -27,7 +27,7 @@ rondo::Status CallWithBug(rondo::Communicator& communicator, const std::string& 
   if (bug == "collective") {
     RONDO_TRY(differs ? broadcast(1) : sum());
   } else if (bug == "stuck") {
-    // Every rank waits for bytes of another rank: their progress reports reveal the mismatch.
+    // Every rank waits for bytes of another rank, so only their progress reports reveal the mismatch.
     RONDO_TRY(differs ? broadcast(0) : sum());
   } else if (bug == "count") {
     RONDO_TRY(all_reduce(differs ? 999 : 1000, DataType::kFloat32, ReduceOp::kSum));
@@ -41,7 +41,7 @@ rondo::Status CallWithBug(rondo::Communicator& communicator, const std::string& 
     RONDO_TRY(differs ? communicator.Barrier() : sum());
     RONDO_TRY(differs ? sum() : communicator.Barrier());
   }
-  // A rank that only sends may finish before a peer has read its bytes; then Close returns the mismatch.
+  // A rank that only sends may finish before a peer has read its bytes. In that case Close returns the mismatch.
   return communicator.Close();
 }
 

@@ -1,4 +1,5 @@
-// Ranks that the kernel killed because memory ran out, as control groups of both versions report it.
+// Tests the detection of ranks that the kernel killed because memory ran out, with control groups of version 1 and
+// version 2.
 #include "tools/run/oom_watch.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +34,7 @@ class Version1 : public FileTree {
   }
 };
 
-TEST_CASE("A rank killed for memory is told with limit, group and peak: control groups of version 1") {
+TEST_CASE("A rank killed for memory is reported with limit, group and peak: control groups of version 1") {
   Version1 machine;
   OomWatch watch(machine.root());
   watch.Look(0, kPid);
@@ -42,7 +43,7 @@ TEST_CASE("A rank killed for memory is told with limit, group and peak: control 
         "was killed by the kernel: out of memory (limit 160 MiB of cgroup /sys/fs/cgroup/memory/job, peak 160 MiB)");
 }
 
-TEST_CASE("A rank killed for memory is told with limit, group and peak: version 2, by the limit around its group") {
+TEST_CASE("A rank killed for memory is reported with limit, group and peak: version 2, by the limit around its group") {
   FileTree machine;
   machine.File("/proc/7/cgroup", "0::/job/step");
   machine.File(kGroup2 + "/memory.max", "167772160").File(kGroup2 + "/memory.current", "1000000");
@@ -58,7 +59,7 @@ TEST_CASE("A rank killed for memory is told with limit, group and peak: version 
         "was killed by the kernel: out of memory (limit 160 MiB of cgroup /sys/fs/cgroup/job, peak 160 MiB)");
 }
 
-TEST_CASE("Who was killed by somebody else is not told that memory ran out, though it once did") {
+TEST_CASE("A rank killed by another process is not reported as out of memory, though memory once ran out") {
   Version1 machine;
   OomWatch watch(machine.root());
   watch.Look(0, kPid);
@@ -100,7 +101,7 @@ TEST_CASE("A rank that went into a group of its own is judged by that group") {
   CHECK(watch.Explain(0, kKilled).find("limit 1 MiB of cgroup " + kGroup1 + "/own") != std::string::npos);
 }
 
-TEST_CASE("Without control groups the machine's own count is told beside the signal") {
+TEST_CASE("Without control groups the machine's own count is reported beside the signal") {
   FileTree machine;
   machine.File("/proc/vmstat", "oom_kill 1");
   OomWatch watch(machine.root());

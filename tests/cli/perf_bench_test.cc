@@ -1,5 +1,5 @@
-// PerfBench on real communicators, with ranks as threads: correct results pass, and wrong ones are found. Wrong results
-// come from a rank that does not do what the other ranks expect.
+// Tests PerfBench on real communicators, with ranks as threads. Correct results must pass, and wrong results must be
+// found. For wrong results, one rank makes other calls than the other ranks expect.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -99,11 +99,11 @@ TEST_CASE("every algorithm is measured with counts that differ, too") {
   for (const int world_size : {1, 2, 5}) ExpectNothingWrong(world_size, options);
 }
 
-TEST_CASE("reductions are measured in reproducible mode beside the free choice, and with wide partials") {
+TEST_CASE("reductions are measured in reproducible mode beside the free choice, and with fp32_accumulate") {
   PerfOptions options = Small({DataType::kFloat16}, {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum});
   options.reproducible = true;
   ExpectNothingWrong(3, options);
-  options.wide_partials = true;
+  options.fp32_accumulate = true;
   ExpectNothingWrong(3, options);
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("of more times than are kept, the extremes are exact and quantiles are
   CHECK(few.Quantile(0.5) == 2);
 }
 
-TEST_CASE("a rank that brings other data than it should is caught, and the place and values are told") {
+TEST_CASE("a rank that brings other data than it should is caught, and the place and values are reported") {
   PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
   options.in_place = false;
   const PerfCase which{.type = DataType::kInt32, .count = 1000};
@@ -225,7 +225,8 @@ TEST_CASE("a rank that brings other data than it should is caught, and the place
     CHECK(bench.Prepare(options, {which}).has_value());
     const auto row = bench.Measure(which, false);
     if (!row) return Failed(row.error().ToString());
-    CHECK(row->wrong.value_or(0) > 1900);  // counted after the first and after the timed operations
+    // Wrong elements are counted twice: after the first and after the timed operations.
+    CHECK(row->wrong.value_or(0) > 1900);
   });
   REQUIRE(complaints.size() == 2);
   CHECK(complaints.front().find("all_reduce int32 sum, 1000 elements, out of place, after the first operation") == 0);

@@ -1,6 +1,7 @@
 // The data of `rondo perf` guarantees that a result has exactly one correct bit pattern, for any order and grouping of
-// the reduction. This test tries it with reductions in random orders and groupings, rounded to the type after every
-// step. They are written in the simplest way, and share no code with the computation of the expected result.
+// the reduction. This test checks the guarantee with reductions in random orders and groupings, rounded to the type
+// after every step. These reductions are written in the simplest way, and share no code with the computation of the
+// expected result.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -118,7 +119,7 @@ void ExpectOneResult(DataType type, ReduceOp op, int world_size, std::uint64_t e
     }
     results.insert(ToText(expected));
   }
-  if (world_size <= 8) CHECK(results.size() > 1);  // with very many ranks a conjunction is 0 everywhere
+  if (world_size <= 8) CHECK(results.size() > 1);  // with very many ranks a conjunction is 0 for every element
 }
 
 void ExpectOneResult(DataType type, ReduceOp op, int world_size, std::uint64_t elements) {

@@ -1,4 +1,4 @@
-// A baseline: earlier output of `rondo perf --json` is compared with new results, any other file is refused.
+// Tests baselines: earlier output of `rondo perf --json` is compared with new results, and any other file is refused.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -45,7 +45,7 @@ TEST_CASE("Numbers that are none of ours are refused by their field, or are no r
     CHECK(report.error().code() == ErrorCode::kInvalidArgument);
     return report.error().message().find("ranks must be a whole number") != std::string::npos;
   };
-  CHECK(refused("4.5"));  // would be read as 4 if the fraction were cut off
+  CHECK(refused("4.5"));  // would be read as 4 if the fraction were dropped
   CHECK(refused("1e300"));
   CHECK(refused("\"4\""));
   CHECK(CompareWithBaseline({Row(10)}, Baseline("\"ranks\": 4", "\"ranks\": 4294967300"), 0.1)->compared == 0);

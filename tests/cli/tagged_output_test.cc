@@ -1,4 +1,4 @@
-// Output that several ranks write at the same time, as it reaches the stdout and stderr of `rondo run`.
+// Tests how output that several ranks write at the same time appears on the stdout and stderr of `rondo run`.
 #include "tools/run/tagged_output.h"
 
 #include <doctest/doctest.h>
@@ -116,7 +116,7 @@ TEST_CASE("The launcher's own lines stand alone") {
   CHECK(screen.err() == "[0] bar\nrondo run: words\n");
 }
 
-TEST_CASE("Behind what somebody typed on the terminal a new line begins") {
+TEST_CASE("Behind what a user typed on the terminal a new line begins") {
   Screen screen({.are_terminals = {true, true}});
   screen.Write(0, "name> ").Later().output().OnTerminalInput();
   CHECK(screen.Write(0, "hello\n").out() == "[0] name> [0] hello\n");

@@ -99,13 +99,13 @@ TEST_CASE("what was dumped is read back") {
   CHECK(trace.collectives[0].number == 3);
   CHECK(trace.collectives[0].started == Duration(milliseconds(5010)));
   CHECK(trace.collectives[0].ended == Duration(milliseconds(5030)));
-  CHECK(!trace.collectives[0].meets_all);
+  CHECK(!trace.collectives[0].synchronizes);
   REQUIRE(trace.messages.size() == 1);
   CHECK(trace.messages[0].what == "recv float32 x 7 from any rank with any tag");
   CHECK(trace.messages[0].state == "scheduled");
 }
 
-TEST_CASE("operations of a group are told with the job's ranks, and the group's beside") {
+TEST_CASE("operations of a group are printed with the job's ranks, and the group's beside") {
   std::string text = Replaced(Written({Broadcast(1)}), R"("ranks": "[0, 1]")", R"("ranks": "[4, 1]")");
   const auto dump = ParseDump("x.json", text);
   REQUIRE(dump);
@@ -118,18 +118,18 @@ TEST_CASE("what is no dump is refused with the file and the place") {
   CHECK(ErrorOf(good) == "ok");
   CHECK(Has(ErrorOf("{\n \"version\": nothing"), "x.json: parse error at line 2, column"));
   CHECK(Has(ErrorOf(good.substr(0, good.size() / 2)), "x.json: parse error at line"));
-  CHECK(ErrorOf(std::string(100, '[')) == "x.json: lists in lists, too deep");
+  CHECK(ErrorOf(std::string(100, '[')) == "x.json: lists are nested too deeply");
   CHECK(ErrorOf("{}") == "x.json: rondo: key 'rondo' not found");
   CHECK(Has(ErrorOf("[1]"), "x.json: rondo: "));
   CHECK(ErrorOf(Replaced(good, "\"format\": 1", "\"format\": 2")) ==
-        "x.json: rondo: format is 2, this version reads 1");
+        "x.json: rondo: format is 2, but this version of rondo reads format 1");
   CHECK(ErrorOf(Replaced(good, "\"completed\"", "\"flying\"")) == "x.json: entries[0]: there is no state 'flying'");
   CHECK(ErrorOf(Replaced(good, "\"pg_id\": 0", "\"pg_id\": 1")) ==
-        "x.json: entries[0]: pg_id 1 is none of rondo.groups");
+        "x.json: entries[0]: pg_id 1 is not in rondo.groups");
   CHECK(ErrorOf(Replaced(good, "\"collective_seq_id\": 3", "\"collective_seq_id\": -3")) ==
         "x.json: entries[0]: collective_seq_id must be a whole number from 0 on, not -3");
   CHECK(ErrorOf(Replaced(good, "\"[0, 1]\"", "\"[0, 2]\"")) ==
-        "x.json: pg_config of 0: rank 1 of the job is none of its ranks");
+        "x.json: pg_config of 0: rank 1 of the job is not a rank of this group");
   CHECK(ErrorOf(Replaced(good, "\"[0, 1]\"", "\"all of them\"")) ==
         "x.json: pg_config of 0: ranks must be a list of ranks, not 'all of them'");
   CHECK(
@@ -153,7 +153,7 @@ TracedOperation Barrier(std::uint64_t number, int started, int ended) {
   operation.what = "barrier";
   operation.algorithm = "dissemination";
   operation.state = "completed";
-  operation.meets_all = true;
+  operation.synchronizes = true;
   operation.created = operation.started.emplace(milliseconds(started));
   operation.ended = milliseconds(ended);
   return operation;
@@ -239,7 +239,7 @@ TEST_CASE("a host whose clock contradicts what happened is put right") {
   CHECK(*trace.groups[0].dumped.at(1).collectives[0].started < Duration(milliseconds(210)));
 }
 
-TEST_CASE("hosts whose clocks agree with what happened are left alone, and nobody knows of those that never met") {
+TEST_CASE("hosts whose clocks agree with what happened are left alone, and those that never met stay unknown") {
   World world(3);
   world.hosts = {{1, "b"}, {2, "c"}};
   world.Add(0, {Barrier(1, 100, 200)});
@@ -258,7 +258,7 @@ TEST_CASE("dumps of two jobs, or of two ideas of a group, do not belong together
   world.dumps[1].job = "k";
   const auto jobs = MergeDumps(world.dumps);
   REQUIRE(!jobs);
-  CHECK(jobs.error().message() == "rank0.json is of job j, generation 0, but rank1.json of job k, generation 0");
+  CHECK(jobs.error().message() == "rank0.json is of job j, generation 0, but rank1.json is of job k, generation 0");
   world.dumps[1].job = "j";
   world.dumps[1].parts[0].ranks = {0, 1, 2};
   const auto groups = MergeDumps(world.dumps);
@@ -282,8 +282,8 @@ TEST_CASE("a job that went well is healthy") {
   CHECK(findings.IsHealthy());
   CHECK(findings.compared == 2);
   CHECK(findings.Straggler() == nullptr);
-  CHECK(findings.standings[0].last_completed == 2);
-  CHECK(!findings.standings[0].current);
+  CHECK(findings.rank_states[0].last_completed == 2);
+  CHECK(!findings.rank_states[0].current);
 }
 
 TEST_CASE("a rank without records is missing") {
@@ -295,7 +295,7 @@ TEST_CASE("a rank without records is missing") {
   CHECK(!findings.IsHealthy());
 }
 
-TEST_CASE("ranks that called different operations under one number are told apart") {
+TEST_CASE("ranks that called different operations under one number are distinguished") {
   World world(3);
   world.Add(0, {Barrier(1, 1, 2), Waiting(2, 3)});
   world.Add(1, {Barrier(1, 1, 2), Waiting(2, 3)}).collectives[1].what = "broadcast int8 x 3 from rank 0";
@@ -327,17 +327,17 @@ TEST_CASE("who has not entered what others wait in is behind, by as long as they
   world.Add(1, {Barrier(1, 100, 110)}, 5000);
   world.Add(2, {Barrier(1, 100, 110), Waiting(2, 300)}, 5000);
   const GroupFindings findings = world.Findings();
-  const TraceStanding& behind = findings.standings[1];
+  const TraceRankState& behind = findings.rank_states[1];
   REQUIRE(behind.not_entered);
   CHECK(*behind.not_entered == 2);
   CHECK(behind.behind == milliseconds(4800));
   CHECK(behind.since == Duration(milliseconds(4890)));
-  REQUIRE(findings.standings[0].current);
-  CHECK(findings.standings[0].in_current == milliseconds(4800));
-  CHECK(!findings.standings[0].not_entered);
+  REQUIRE(findings.rank_states[0].current);
+  CHECK(findings.rank_states[0].in_current == milliseconds(4800));
+  CHECK(!findings.rank_states[0].not_entered);
   CHECK(!findings.IsHealthy());
   CHECK(Has(TraceText(world.Merge(), {findings}), "rank 1: in no operation, after #1"));
-  CHECK(Has(TraceText(world.Merge(), {findings}), "BEHIND: it has not entered #2, which others had entered 4.800 s"));
+  CHECK(Has(TraceText(world.Merge(), {findings}), "BEHIND: it has not entered #2, which other ranks entered 4.800 s"));
 }
 
 TEST_CASE("a rank that was dumped earlier than the others went on is not behind") {
@@ -352,7 +352,7 @@ TEST_CASE("a rank that comes last again and again is the straggler, with how lat
   std::vector<TracedOperation> early, late;
   for (int i = 1; i <= 10; ++i) {
     early.push_back(Barrier(static_cast<std::uint64_t>(i), 100 * i, 100 * i + 50));
-    const int by = i == 10 ? 0 : 40;  // not late once
+    const int by = i == 10 ? 0 : 40;  // rank 1 is on time once
     late.push_back(Barrier(static_cast<std::uint64_t>(i), 100 * i + by, 100 * i + 50));
   }
   world.Add(0, early);
@@ -364,8 +364,9 @@ TEST_CASE("a rank that comes last again and again is the straggler, with how lat
   CHECK(findings.Straggler()->rank == 1);
   CHECK(findings.Straggler()->median == milliseconds(40));
   CHECK(findings.Straggler()->last == 9);
-  CHECK(findings.IsHealthy());  // slow ranks are no failure
-  CHECK(Has(TraceText(world.Merge(), {findings}), "straggler: rank 1 came last in 90% of them, 40.00 ms"));
+  CHECK(findings.IsHealthy());  // slow ranks are not a failure
+  CHECK(Has(TraceText(world.Merge(), {findings}),
+            "straggler: rank 1 was the last rank in 90% of these operations, with a median of 40.00 ms"));
 }
 
 TEST_CASE("of what ran at once the time of arrival is when those who waited could leave") {
@@ -381,7 +382,7 @@ TEST_CASE("of what ran at once the time of arrival is when those who waited coul
   CHECK(findings.lateness[1].median == Duration::zero());
 }
 
-TEST_CASE("where all ran at once nobody was late, whatever coarse clocks say") {
+TEST_CASE("where all ran at once no rank was late, whatever coarse clocks say") {
   World world(2);
   world.Add(0, {Coarse(1, 100)});
   world.Add(1, {Coarse(1, 104)});
@@ -389,7 +390,7 @@ TEST_CASE("where all ran at once nobody was late, whatever coarse clocks say") {
   for (const TraceLateness& one : findings.lateness) CHECK(one.most == Duration::zero());
 }
 
-TEST_CASE("failures, and messages that are not through, are told") {
+TEST_CASE("failures, and incomplete messages, are reported") {
   World world(1);
   RankTrace& trace = world.Add(0, {}, 5000);
   trace.failure = "peer_lost: rank 1 died";
@@ -433,8 +434,8 @@ TEST_CASE("the report for programs says the same as the one for people") {
   const Json& group = json.at("groups").at(0);
   CHECK(json.at("healthy").dump() == "false");
   CHECK(group.at("missing").dump() == "[2]");
-  CHECK(group.at("standings").at(1).at("not_entered").dump() == "2");
-  CHECK(group.at("standings").at(0).at("in").at("operation").get<std::string>() == "barrier by dissemination");
+  CHECK(group.at("rank_states").at(1).at("not_entered").dump() == "2");
+  CHECK(group.at("rank_states").at(0).at("in").at("operation").get<std::string>() == "barrier by dissemination");
   CHECK(group.at("straggler").is_null());
 }
 

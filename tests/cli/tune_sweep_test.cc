@@ -1,4 +1,4 @@
-// Tests when a choice of algorithm counts as missed, and which times a profile keeps of several rounds.
+// Tests when the library's choice of an algorithm counts as bad, and which times of several rounds a profile keeps.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -61,12 +61,12 @@ TEST_CASE("rounds add up, and a profile keeps their medians") {
   options.time_per_round = std::chrono::milliseconds(1);
   options.with_choice = true;
   std::vector<std::vector<SweepRow>> rows(2);
-  Place place;
+  Topology topology;
   OnRanks(job, [&](Communicator& communicator) {
     const SteadyClock clock;
     for (int round = 0; round < 3; ++round)
       CHECK(SweepOnce(communicator, clock, options, rows[static_cast<std::size_t>(communicator.rank())]));
-    if (communicator.rank() == 0) place = communicator.place();
+    if (communicator.rank() == 0) topology = communicator.topology();
     CHECK(communicator.Close());
   });
 
@@ -77,13 +77,13 @@ TEST_CASE("rounds add up, and a profile keeps their medians") {
     CHECK(rows[0][i].Best().us.size() == 3);
     CHECK(rows[0][i].Best().us == rows[1][i].Best().us);  // all ranks have the same results
   }
-  const std::vector<MeasuredWorld> measured = ToMeasured(rows[0], place);
+  const std::vector<MeasuredWorld> measured = ToMeasured(rows[0], topology);
   REQUIRE(measured.size() == 2);
   const MeasuredWorld& broadcast = measured[0].collective == Collective::kBroadcast ? measured[0] : measured[1];
   CHECK(broadcast.bytes == std::vector<std::uint64_t>{4, 64});
   CHECK(broadcast.world_size == 2);
   CHECK(broadcast.hosts == 1);
-  CHECK_FALSE(broadcast.crowded);
+  CHECK_FALSE(broadcast.oversubscribed);
 }
 
 }  // namespace tune_sweep_test

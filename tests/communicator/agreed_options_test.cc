@@ -1,4 +1,4 @@
-// Options that must be equal on all ranks: tries each row of the tables in collectives/agreed_options.h.
+// Options that must be equal on all ranks: the tests try each row of the tables in collectives/agreed_options.h.
 #include "collectives/agreed_options.h"
 
 #include <doctest/doctest.h>
@@ -21,8 +21,8 @@ namespace agreed_options_test {
 
 using Change = std::function<void(ConnectOptions&)>;
 
-// For each option that must be equal on all ranks, a change of its value. A row of the tables that has none here fails
-// the tests below.
+// For each option that must be equal on all ranks, a function that changes its value. A row of the tables without an
+// entry here fails the tests below.
 const std::map<std::string_view, Change>& OtherValues() {
   static const std::map<std::string_view, Change> changes{
       {"token", [](ConnectOptions& o) { o.token = "another"; }},
@@ -40,7 +40,7 @@ const std::map<std::string_view, Change>& OtherValues() {
       {"max_announced_messages", [](ConnectOptions& o) { o.communicator.max_announced_messages = 128; }},
       {"checksums", [](ConnectOptions& o) { o.communicator.checksums = true; }},
       {"reproducible", [](ConnectOptions& o) { o.communicator.reproducible = true; }},
-      {"wide_partials", [](ConnectOptions& o) { o.communicator.wide_partials = true; }},
+      {"fp32_accumulate", [](ConnectOptions& o) { o.communicator.fp32_accumulate = true; }},
       {"compare_results", [](ConnectOptions& o) { o.communicator.compare_results = true; }},
       {"profile",
        [](ConnectOptions& o) {
@@ -49,7 +49,8 @@ const std::map<std::string_view, Change>& OtherValues() {
          o.communicator.profile = std::move(profile);
        }},
       {"device_peers", [](ConnectOptions& o) { o.communicator.device_peers = false; }},
-      {"device_turns_host_bytes", [](ConnectOptions& o) { o.communicator.device_turns_host_bytes = 128; }},
+      {"gpu_timeslice_staging_max_bytes",
+       [](ConnectOptions& o) { o.communicator.gpu_timeslice_staging_max_bytes = 128; }},
       {"device_window_bytes", [](ConnectOptions& o) { o.communicator.device_window_bytes = 128; }},
   };
   return changes;
@@ -71,9 +72,9 @@ ConnectOptions Over(Path path) {
   return options;
 }
 
-// The message contains the option's name and both values, as ConfigOf describes them.
-void CheckToldBoth(const std::vector<Connected>& ranks, std::string_view label, const std::string& at_0,
-                   const std::string& at_1) {
+// Checks that both ranks' errors contain the option's name and both values, as ConfigOf describes them.
+void CheckReportedByBoth(const std::vector<Connected>& ranks, std::string_view label, const std::string& at_0,
+                         const std::string& at_1) {
   CHECK(at_0 != at_1);
   for (const Connected& rank : ranks) {
     REQUIRE(!rank);
@@ -86,7 +87,7 @@ void CheckToldBoth(const std::vector<Connected>& ranks, std::string_view label, 
   }
 }
 
-// The options as Connect completes them.
+// Fills in the options that Connect fills in.
 ConnectOptions Completed(ConnectOptions options) {
   if (!options.tls) options.tls = TlsOptions{};
   if (options.communicator.profile == nullptr) options.communicator.profile = DefaultProfile();
@@ -103,7 +104,7 @@ void CheckRow(const Row& row, const ConnectOptions& common, const OptionsOf& par
   change->second(changed);
   const std::string at_0 = row.value(part(Completed(common)));
   const std::string at_1 = row.value(part(Completed(changed)));
-  CheckToldBoth(ConnectTwo(common, change->second), row.label, at_0, at_1);
+  CheckReportedByBoth(ConnectTwo(common, change->second), row.label, at_0, at_1);
 }
 
 void CheckEveryRow(const ConnectOptions& common) {
@@ -115,7 +116,7 @@ void CheckEveryRow(const ConnectOptions& common) {
         row, common, [](const ConnectOptions& options) -> const auto& { return options; });
 }
 
-TEST_CASE("ranks that differ in any option that must be alike are told its name and both values, over TCP") {
+TEST_CASE("ranks that differ in any option that must be alike get its name and both values, over TCP") {
   CheckEveryRow(Over(Path::kTcp));
 }
 

@@ -133,18 +133,21 @@ TEST_CASE("null where elements are due, roots outside the world and algorithms t
   InprocNetwork network(2);
   OnRanks(network, [](Communicator& communicator) {
     Values a(100), b(100);
-    CheckInvalid(communicator.AllGather(nullptr, b.data(), 3, kType), "input is null, but 3 elements are due there");
-    CheckInvalid(communicator.AllGather(a.data(), nullptr, 3, kType), "output is null, but 6 elements are due there");
+    CheckInvalid(communicator.AllGather(nullptr, b.data(), 3, kType),
+                 "input is null, but 3 elements are expected there");
+    CheckInvalid(communicator.AllGather(a.data(), nullptr, 3, kType),
+                 "output is null, but 6 elements are expected there");
     CheckInvalid(communicator.Reduce(a.data(), b.data(), 3, kType, kSum, 2), "root 2 is outside 0..1");
     CheckInvalid(communicator.Gather(a.data(), b.data(), 3, kType, -1), "root -1 is outside 0..1");
-    CheckInvalid(communicator.Scatter(a.data(), b.data(), 3, static_cast<DataType>(99), 0), "99 is no data type");
+    CheckInvalid(communicator.Scatter(a.data(), b.data(), 3, static_cast<DataType>(99), 0), "99 is not a data type");
     CheckInvalid(communicator.Reduce(a.data(), b.data(), 3, DataType::kFloat32, ReduceOp::kBand, 0), "band");
-    CheckInvalid(communicator.AllReduce(a.data(), b.data(), 3, kType, UserOp(3)), "user_3 is not defined here");
+    CheckInvalid(communicator.AllReduce(a.data(), b.data(), 3, kType, UserOp(3)),
+                 "user_3 is not defined: this communicator has");
     CheckInvalid(communicator.AllToAll(a.data(), b.data(), 3, kType, {.algorithm = Algorithm::kDissemination}),
-                 "dissemination does not serve all_to_all");
+                 "dissemination does not support all_to_all");
     CheckInvalid(communicator.AllToAllV(a.data(), std::vector<std::uint64_t>{1, 1}, b.data(),
                                         std::vector<std::uint64_t>{1, 1}, kType, {.algorithm = Algorithm::kBruck}),
-                 "it wants equal counts");
+                 "it needs equal counts");
     CheckInvalid(communicator.ReduceScatter(a.data(), b.data(), 3, kType, kSum,
                                             {.algorithm = Algorithm::kRing, .reproducible = true}),
                  "left fold in rank order");
@@ -153,8 +156,8 @@ TEST_CASE("null where elements are due, roots outside the world and algorithms t
   });
 }
 
-// Every rank calls `call`. Each must get an error that names the disagreement in these words, from the call or from
-// Close.
+// Every rank calls `call`. Every rank must get an error that names the disagreement in these words, either from the
+// call or from Close.
 template <typename Call>
 void CheckMismatch(int world, const std::vector<std::string>& words, const Call& call) {
   InprocNetwork network(world);
@@ -205,7 +208,7 @@ TEST_CASE("ranks whose counts agree in all but not block by block learn the leng
   });
 }
 
-TEST_CASE("a root that expects another length than a rank sends is told both") {
+TEST_CASE("a root that expects another length than a rank sends gets both") {
   CheckMismatch(3, {"8 bytes", "12 bytes"}, [](Communicator& communicator) {
     Values a(15), b(15);
     const std::vector<std::uint64_t> counts{1, 2, 4};
@@ -214,7 +217,7 @@ TEST_CASE("a root that expects another length than a rank sends is told both") {
   });
 }
 
-TEST_CASE("two ranks that disagree about what goes between them in an all_to_all_v are told both lengths") {
+TEST_CASE("two ranks that disagree about what goes between them in an all_to_all_v get both lengths") {
   CheckMismatch(2, {"8 bytes", "20 bytes"}, [](Communicator& communicator) {
     Values a(15), b(15);
     using Counts = std::vector<std::uint64_t>;

@@ -43,13 +43,13 @@ TEST_CASE("such averages are right in the reproducible mode, with checksums, ove
         CHECK(communicator.Close());
       },
       [](CommunicatorOptions& options) {
-        options.reproducible = options.checksums = options.compare_results = options.wide_partials = true;
+        options.reproducible = options.checksums = options.compare_results = options.fp32_accumulate = true;
         options.rails = 2;
         options.least_rail_bytes = 64;
       });
 }
 
-TEST_CASE("ranks that average elements of different types are told both, although these travel in one type") {
+TEST_CASE("ranks that average elements of different types get both in the error, although these travel in one type") {
   InprocNetwork network(2);
   OnRanks(network, [](Communicator& communicator) {
     float values[4] = {};
@@ -70,7 +70,7 @@ TEST_CASE("the type in which averages travel is no type of a user") {
     const Status status = communicator.AllReduce(memory, memory, 1, kInt128, ReduceOp::kSum);
     REQUIRE(!status);
     CHECK(status.error().code() == ErrorCode::kInvalidArgument);
-    CHECK(TextOf(status).find("12 is no data type") != std::string::npos);
+    CHECK(TextOf(status).find("12 is not a data type") != std::string::npos);
   });
 }
 

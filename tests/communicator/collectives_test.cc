@@ -1,6 +1,6 @@
-// Every collective through the public interface, by every algorithm that serves it, compared with its definition
-// (plain.h): all small worlds, roots, placements, even, uneven and zero counts, on lanes that behave in every allowed
-// way.
+// Calls every collective through the public interface, with every algorithm that supports it, and compares the results
+// with the collective's definition (plain.h). The tests cover all small worlds, roots and placements, and even, uneven
+// and zero counts, on lanes that behave in every allowed way.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -89,7 +89,7 @@ void RunEverything(int world, const InprocOptions& options, bool few = false, st
         CHECK(TextOf(communicator.Close()) == "ok");
       },
       [&](CommunicatorOptions& communicator) {
-        communicator.frame_bytes = 512;  // many frames
+        communicator.frame_bytes = 512;  // so that there are many frames
         communicator.windows_from_bytes = 256;
         communicator.rails = rails;
         communicator.least_rail_bytes = 64;
@@ -130,7 +130,7 @@ TEST_CASE("asynchronous operations of all kinds, issued together, happen one aft
       std::vector<plain::Buffers> buffers;
       for (const Case& c : cases) buffers.emplace_back(c, communicator.rank(), world);
       std::vector<Work> works;
-      // A ...V call copies the counts: those of each call are destroyed when it has returned.
+      // A ...V call copies its counts, so the counts are destroyed as soon as the call has returned.
       for (std::size_t i = 0; i < cases.size(); ++i)
         works.push_back(
             plain::Issue(communicator, cases[i], buffers[i].in(), buffers[i].out(), DataType::kInt64, ReduceOp::kSum));
@@ -147,7 +147,7 @@ TEST_CASE("asynchronous operations of all kinds, issued together, happen one aft
 TEST_CASE("the free choice serves every call there can be") {
   for (const Collective collective : kCollectives) {
     for (const int world : {1, 2, 3, 8, 100}) {
-      const Selector selector(DefaultProfile(), Place::OneHost(world, 4));
+      const Selector selector(DefaultProfile(), Topology::OneHost(world, 4));
       for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{100'000}, std::uint64_t{1} << 40}) {
         for (int bits = 0; bits < 8; ++bits) {
           const Call call{.collective = collective,

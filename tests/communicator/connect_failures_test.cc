@@ -1,4 +1,4 @@
-// Connect if one rank cannot take part: the other ranks get the reason, instead of waiting or reporting a dead rank.
+// Connect when one rank cannot take part: the other ranks get the reason, instead of waiting or reporting a dead rank.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ ConnectOptions RankOf(Rank rank, const std::string& url) {
   return options;
 }
 
-// The errors of two ranks of which rank `broken` has an address that this machine does not have.
+// Returns the errors of two ranks. Rank `broken` is given an address that this machine does not have.
 std::array<Error, 2> WithoutAddress(Rank broken, const std::string& url) {
   std::array<Error, 2> errors{Error(ErrorCode::kInternal, "none"), Error(ErrorCode::kInternal, "none")};
   std::array<std::thread, 2> threads;
@@ -54,7 +54,7 @@ std::array<Error, 2> WithoutAddress(Rank broken, const std::string& url) {
   return errors;
 }
 
-TEST_CASE("Where one rank cannot listen the others are told so at once, by its name and for its reason") {
+TEST_CASE("Where one rank cannot listen the others fail at once, with its name and its reason") {
   for (const Rank broken : {0, 1}) {
     const TemporaryDirectory folder;
     const HeldPort port;
@@ -81,14 +81,15 @@ TEST_CASE("A range of ports comes from the options, else from RONDO_PORTS, which
   auto communicator = Connect(options);
   REQUIRE_FALSE(communicator);
   CHECK(communicator.error().code() == ErrorCode::kInvalidArgument);
-  CHECK(Has(communicator.error(), "variable RONDO_PORTS: wants FIRST-LAST"));
+  CHECK(Has(communicator.error(), "variable RONDO_PORTS: expected FIRST-LAST"));
 
   options.ports = PortRange{.first = 5, .last = 4};
   communicator = Connect(options);
   REQUIRE_FALSE(communicator);
   CHECK(Has(communicator.error(), "the range of ports 5 to 4 ends before it begins"));
 
-  // A range with one port, which this test listens on: Connect fails for the option and for the variable.
+  // The range has only one port, and this test already listens on it. So Connect must fail, both for the option and for
+  // the variable.
   const auto listener = ListenOnPort({});
   REQUIRE(listener);
   const std::uint16_t taken = LocalSocketAddress(listener->get()).port;

@@ -1,5 +1,6 @@
-// Whole jobs with TLS, through Connect only; ranks are threads that behave like processes. Ranks that belong to the job
-// compute right sums over every path. A rank that does not belong gets an error, and so do the others, in time.
+// Tests whole jobs with TLS, through Connect only. Ranks are threads that behave like processes. Ranks that belong to
+// the job compute right sums over every path. A rank that does not belong to it gets an error in time, and so do the
+// other ranks.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -52,17 +53,17 @@ ConnectOptions At(const std::string& url) {
 // Calls `body` once for each rank, each on its own thread.
 void ForEach(std::size_t ranks, const std::function<void(std::size_t)>& body) { OnThreads(ranks, body); }
 
-Ranks MeetEach(std::vector<ConnectOptions> each) {
+Ranks ConnectTlsRanks(std::vector<ConnectOptions> each) {
   Ranks ranks;
   for (Connected& rank : ConnectEach(std::move(each))) ranks.emplace_back(std::move(rank));
   return ranks;
 }
 
 // Connects one rank for each entry of `tls`.
-Ranks Meet(const ConnectOptions& common, const std::vector<TlsOptions>& tls) {
+Ranks ConnectWithTls(const ConnectOptions& common, const std::vector<TlsOptions>& tls) {
   std::vector<ConnectOptions> each(tls.size(), common);
   for (std::size_t rank = 0; rank < tls.size(); ++rank) each[rank].tls = tls[rank];
-  return MeetEach(std::move(each));
+  return ConnectTlsRanks(std::move(each));
 }
 
 // Sums small and large vectors, twice, and checks every element.
@@ -92,7 +93,7 @@ void CheckSums(Ranks& ranks) {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// Returns "" as soon as this rank has detected a dead rank: then a rebuild does not wait for the dead rank.
+// Returns "" when this rank has detected a dead rank, so that a rebuild does not wait for the dead rank.
 std::string Notice(Communicator& communicator) {
   return Sum(communicator) == "right" ? "a sum without a rank that is dead" : "";
 }
@@ -105,7 +106,7 @@ TEST_CASE("three ranks with one key sum over sockets, and beside shared memory")
     const auto store = StoreWith(tls);
     ConnectOptions options = At(store->Describe());
     options.path = path;
-    Ranks ranks = Meet(options, {tls, tls, tls});
+    Ranks ranks = ConnectWithTls(options, {tls, tls, tls});
     REQUIRE(*ranks[0]);
     CheckSums(ranks);
   }
@@ -116,7 +117,8 @@ TEST_CASE("three ranks with certificates of one authority sum, and paths say how
   const auto store = StoreWith(files.Member("ca", "store"));
   ConnectOptions options = At(store->Describe());
   options.path = Path::kTcp;
-  Ranks ranks = Meet(options, {files.Member("ca", "rank0"), files.Member("ca", "rank1"), files.Member("ca", "rank2")});
+  Ranks ranks =
+      ConnectWithTls(options, {files.Member("ca", "rank0"), files.Member("ca", "rank1"), files.Member("ca", "rank2")});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
   std::vector<std::string> sums(3);
   ForEach(3, [&](std::size_t rank) { sums[rank] = Sum(***ranks[rank]); });
@@ -144,15 +146,15 @@ TEST_CASE("a store that rank 0 serves speaks TLS too, and all of it may stand in
   CheckSums(ranks);
 }
 
-TEST_CASE("a rank in the clear is told at the store at once, and the others whom they miss") {
+TEST_CASE("a rank without TLS is refused at the store at once, and the others learn which rank is missing") {
   const TlsOptions tls = PskOf('k');
   const auto store = StoreWith(tls);
   ConnectOptions options = At(store->Describe());
   options.timeout = 3s;
-  const Ranks ranks = Meet(options, {tls, {}, tls});
+  const Ranks ranks = ConnectWithTls(options, {tls, {}, tls});
   REQUIRE(!*ranks[1]);
   CHECK(ranks[1]->error().code() == ErrorCode::kAuth);
-  CHECK_MESSAGE(Has(ranks[1]->error().ToString(), "the store wants TLS"), ranks[1]->error().ToString());
+  CHECK_MESSAGE(Has(ranks[1]->error().ToString(), "the store requires TLS"), ranks[1]->error().ToString());
   StateFault(38, store->stats().auth_failed, ranks[1]->error());
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
     REQUIRE(!*ranks[rank]);
@@ -162,7 +164,7 @@ TEST_CASE("a rank in the clear is told at the store at once, and the others whom
   }
 }
 
-TEST_CASE("a rank with another key, or an expired certificate, is told so at the store") {
+TEST_CASE("a rank with another key, or an expired certificate, gets that error at the store") {
   TlsFiles files;
   const TlsOptions old = files.Member("ca", "old", {.from = -std::chrono::hours(9), .until = -std::chrono::hours(1)});
   const struct {
@@ -172,10 +174,10 @@ TEST_CASE("a rank with another key, or an expired certificate, is told so at the
                {files.Member("ca", "fresh"), old, "refused this process's certificate: it has expired"}};
   std::unique_ptr<TcpStoreServer> stores[] = {StoreWith(cases[0].right), StoreWith(cases[1].right)};
   Ranks of_case[std::size(cases)];
-  ForEach(std::size(cases), [&](std::size_t i) {  // at the same time, since each of them waits
+  ForEach(std::size(cases), [&](std::size_t i) {  // runs the cases at the same time, because each waits for a timeout
     ConnectOptions options = At(stores[i]->Describe());
     options.timeout = 3s;
-    of_case[i] = Meet(options, {cases[i].right, cases[i].wrong});
+    of_case[i] = ConnectWithTls(options, {cases[i].right, cases[i].wrong});
   });
   for (std::size_t i = 0; i < std::size(cases); ++i) {
     const auto& each = cases[i];
@@ -190,32 +192,33 @@ TEST_CASE("a rank with another key, or an expired certificate, is told so at the
   }
 }
 
-TEST_CASE("where the store is a file, too, ranks that meet are told that their modes differ") {
+TEST_CASE("where the store is a file, too, the rendezvous reports that the modes of the ranks differ") {
   TlsFiles files;
   const TlsOptions tls = PskOf('k');
   ConnectOptions options = At("file://" + files.Write("store", ""));
   options.timeout = 4s;
-  const Ranks ranks = Meet(options, {tls, {}, tls});
-  // Ranks that have failed leave the file. So a rank that looks after all others have left finds no rank.
-  int told = 0;
+  const Ranks ranks = ConnectWithTls(options, {tls, {}, tls});
+  // Ranks that have failed close the file. So a rank that reads the file after all others have closed it finds no other
+  // rank.
+  int reports = 0;
   for (const auto& rank : ranks) {
     REQUIRE(!*rank);
     const Error& error = rank->error();
     if (error.code() == ErrorCode::kRendezvousTimeout) continue;
     CHECK(error.code() == ErrorCode::kVersionMismatch);
     CHECK_MESSAGE(Has(error.ToString(), "tls"), error.ToString());
-    ++told;
+    ++reports;
   }
-  CHECK(told >= 2);
+  CHECK(reports >= 2);
 }
 
-TEST_CASE("what is wrong with the files is told before anything begins") {
+TEST_CASE("what is wrong with the files is reported before anything begins") {
   TlsFiles files;
   TlsOptions tls = files.Member("ca", "rank");
   tls.key_file = "/nowhere/rank.key";
   ConnectOptions options = At("tcp://127.0.0.1:1");
   options.timeout = 10min;
-  const Ranks ranks = Meet(options, {tls});
+  const Ranks ranks = ConnectWithTls(options, {tls});
   REQUIRE(!*ranks[0]);
   CHECK(ranks[0]->error().code() == ErrorCode::kInvalidArgument);
   CHECK_MESSAGE(Has(ranks[0]->error().ToString(), "/nowhere/rank.key"), ranks[0]->error().ToString());
@@ -227,9 +230,9 @@ TEST_CASE("what is rebuilt has TLS again") {
   ConnectOptions options = At(store->Describe());
   options.path = Path::kTcp;
   options.rebuildable = true;
-  Ranks ranks = Meet(options, {tls, tls, tls});
+  Ranks ranks = ConnectWithTls(options, {tls, tls, tls});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
-  ranks[1].reset();  // without a goodbye
+  ranks[1].reset();  // destroyed without a goodbye
   std::vector<std::string> sums(3, "right");
   ForEach(3, [&](std::size_t rank) {
     if (rank == 1) return;
@@ -247,7 +250,7 @@ TEST_CASE("what is rebuilt has TLS again") {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// ---- with the job's token, from which the key is derived ----
+// ---- the key is derived from the job's token ----
 
 std::shared_ptr<const JobToken> TokenOf(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
@@ -256,8 +259,8 @@ std::unique_ptr<TcpStoreServer> StoreByToken(std::string_view text) {
   return StoreWith(*FindTls(TlsOptions{.mode = TlsMode::kPsk}, {}, token.get()), token);
 }
 
-// The options of a rank with these variables in its environment; "": the variable is not set.
-ConnectOptions Told(ConnectOptions options, const std::string& tls, const std::string& token) {
+// The options of a rank with these values in its environment; "": the variable is not set.
+ConnectOptions WithEnvironment(ConnectOptions options, const std::string& tls, const std::string& token) {
   options.environment = [=](const std::string& name) -> std::optional<std::string> {
     const std::string value = name == "RONDO_TLS" ? tls : name == "RONDO_TOKEN" ? token : "";
     return value.empty() ? std::nullopt : std::optional(value);
@@ -268,9 +271,9 @@ ConnectOptions Told(ConnectOptions options, const std::string& tls, const std::s
 TEST_CASE("psk and a token are enough: three ranks sum by the key that the token gives, over every path") {
   for (const Path path : {Path::kTcp, Path::kAuto}) {
     const auto store = StoreByToken("secret");
-    ConnectOptions options = Told(At(store->Describe()), "psk", "secret");
+    ConnectOptions options = WithEnvironment(At(store->Describe()), "psk", "secret");
     options.path = path;
-    Ranks ranks = MeetEach({options, options, options});
+    Ranks ranks = ConnectTlsRanks({options, options, options});
     for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
     CheckSums(ranks);
     CHECK(store->stats().auth_failed == 0);
@@ -279,10 +282,10 @@ TEST_CASE("psk and a token are enough: three ranks sum by the key that the token
 
 TEST_CASE("psk and a token: what the ranks say to each other is TLS, and the store that rank 0 serves is too") {
   const HeldPort port;
-  ConnectOptions options = Told(At(port.StoreUrl()), "psk", "secret");
+  ConnectOptions options = WithEnvironment(At(port.StoreUrl()), "psk", "secret");
   options.external_store = false;
   options.path = Path::kTcp;
-  Ranks ranks = MeetEach({options, options});
+  Ranks ranks = ConnectTlsRanks({options, options});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
   std::vector<std::string> sums(2);
   ForEach(2, [&](std::size_t rank) { sums[rank] = Sum(***ranks[rank]); });
@@ -291,25 +294,26 @@ TEST_CASE("psk and a token: what the ranks say to each other is TLS, and the sto
   CheckSums(ranks);
 }
 
-TEST_CASE("psk and a token: who has another token, no TLS, or the key without the token, is told so at the store") {
+TEST_CASE(
+    "psk and a token: who has another token, no TLS, or the key without the token, gets that error at the store") {
   const std::string key = FindTls(TlsOptions{.mode = TlsMode::kPsk}, {}, TokenOf("secret").get())->psk;
   const struct {
     std::string tls, token, words;
     bool has_key = false;
   } cases[] = {{"psk", "Secret", "refused the pre-shared key"},
-               {"", "secret", "the store wants TLS"},
+               {"", "secret", "the store requires TLS"},
                {"psk", "", "the store has a job token, and this process has none", true}};
   std::vector<std::unique_ptr<TcpStoreServer>> stores;
   for (std::size_t i = 0; i < std::size(cases); ++i) stores.push_back(StoreByToken("secret"));
   Ranks of_case[std::size(cases)];
-  ForEach(std::size(cases), [&](std::size_t i) {  // at the same time, since each of them waits
+  ForEach(std::size(cases), [&](std::size_t i) {  // runs the cases at the same time, because each waits for a timeout
     const auto& wrong = cases[i];
     ConnectOptions options = At(stores[i]->Describe());
     options.timeout = 3s;
-    const ConnectOptions right = Told(options, "psk", "secret");
-    ConnectOptions other = Told(options, wrong.tls, wrong.token);
+    const ConnectOptions right = WithEnvironment(options, "psk", "secret");
+    ConnectOptions other = WithEnvironment(options, wrong.tls, wrong.token);
     if (wrong.has_key) other.tls = TlsOptions{.mode = TlsMode::kPsk, .psk = key};
-    of_case[i] = MeetEach({right, right, other});
+    of_case[i] = ConnectTlsRanks({right, right, other});
   });
   for (std::size_t i = 0; i < std::size(cases); ++i) {
     const auto& wrong = cases[i];
@@ -329,29 +333,29 @@ TEST_CASE("psk and a token: who has another token, no TLS, or the key without th
 }
 
 TEST_CASE("psk without a key and without a token is a wrong argument that names both variables") {
-  ConnectOptions options = Told(At("tcp://127.0.0.1:1"), "psk", "");
-  options.timeout = 10min;  // the error must come without waiting for it
-  const Ranks ranks = MeetEach({options});
+  ConnectOptions options = WithEnvironment(At("tcp://127.0.0.1:1"), "psk", "");
+  options.timeout = 10min;  // the error must come without waiting for this timeout
+  const Ranks ranks = ConnectTlsRanks({options});
   REQUIRE(!*ranks[0]);
   CHECK(ranks[0]->error().code() == ErrorCode::kInvalidArgument);
   CHECK_MESSAGE(Has(ranks[0]->error().ToString(), "RONDO_TOKEN or RONDO_TLS_PSK"), ranks[0]->error().ToString());
 }
 
-TEST_CASE("psk and a token: a rank dies, a newcomer takes its place, and all of it is TLS again") {
+TEST_CASE("psk and a token: a rank dies, a joiner takes its place, and all of it is TLS again") {
   const auto store = StoreByToken("secret");
-  ConnectOptions options = Told(At(store->Describe()), "psk", "secret");
+  ConnectOptions options = WithEnvironment(At(store->Describe()), "psk", "secret");
   options.path = Path::kTcp;
   options.rebuildable = true;
-  Ranks ranks = MeetEach({options, options, options});
+  Ranks ranks = ConnectTlsRanks({options, options, options});
   for (auto& rank : ranks) REQUIRE_MESSAGE(*rank, rank->error().ToString());
-  ranks[1].reset();  // without a goodbye
+  ranks[1].reset();  // destroyed without a goodbye
   std::vector<std::string> sums(3);
   ForEach(3, [&](std::size_t rank) {
     Connected next = tl::unexpected(Error(ErrorCode::kInternal, ""));
     if (rank == 1) {
-      ConnectOptions newcomer = options;
-      newcomer.join = true;
-      next = Connect(newcomer);
+      ConnectOptions joiner = options;
+      joiner.join = true;
+      next = Connect(joiner);
     } else {
       if (sums[rank] = Notice(***ranks[rank]); !sums[rank].empty()) return;
       next = (**ranks[rank])->Rebuild({.min_ranks = 3, .max_ranks = 3, .settle = 25s});

@@ -1,5 +1,5 @@
-// Ranks that meet with the job's token, and clients without the right one, through Connect only; ranks are threads that
-// behave like processes.
+// Ranks that connect with the job's token, and clients without the right token, through Connect only. Ranks are threads
+// that behave like processes.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -45,7 +45,7 @@ std::vector<Connected> ConnectAll(const ConnectOptions& common, const std::vecto
   return ConnectEach(std::move(each));
 }
 
-// All ranks have connected, and together they compute the right sum of their numbers.
+// Checks that all ranks have connected, and that together they compute the right sum of their numbers.
 void CheckTheySum(std::vector<Connected>& ranks) {
   std::vector<std::int64_t> sums(ranks.size(), 0);
   for (const Connected& rank : ranks) REQUIRE_MESSAGE(rank, rank.error().ToString());
@@ -61,7 +61,7 @@ void CheckTheySum(std::vector<Connected>& ranks) {
 
 #define CHECK_HAS(text, part) CHECK_MESSAGE((text).find(part) != std::string::npos, text)
 
-TEST_CASE("Three ranks that know the same token meet and sum, over every path, in a store over TCP and in a file") {
+TEST_CASE("Three ranks with the same token connect and sum, over every path, in a store over TCP and in a file") {
   for (const Path path : {Path::kTcp, Path::kAuto}) {
     const TemporaryDirectory directory;
     const auto server = ServerWith("secret");
@@ -83,7 +83,7 @@ TEST_CASE("A store that rank 0 serves has the token, too") {
   CheckTheySum(ranks);
 }
 
-TEST_CASE("A rank with another token is told so at the store, and the others whom they miss") {
+TEST_CASE("A rank with another token is refused at the store, and the others learn which rank is missing") {
   for (const std::string wrong : {"Secret", ""}) {
     CAPTURE(wrong);
     const auto server = ServerWith("secret");
@@ -104,8 +104,9 @@ TEST_CASE("A rank with another token is told so at the store, and the others who
   }
 }
 
-// This fails if ranks do not compare the token when they meet: then they do meet, and fail at their first call.
-TEST_CASE("Over a file ranks with another token, or without one, are told by its fingerprint, all of them") {
+// This test fails if ranks do not compare the token in the rendezvous, because then the rendezvous succeeds, and the
+// ranks fail only at their first call.
+TEST_CASE("Over a file ranks with another token, or without one, are reported by its fingerprint, all of them") {
   for (const std::string wrong : {"Secret", ""}) {
     CAPTURE(wrong);
     const TemporaryDirectory directory;
@@ -121,7 +122,7 @@ TEST_CASE("Over a file ranks with another token, or without one, are told by its
   }
 }
 
-TEST_CASE("Ranks meet again and again at one place, one generation after the other, however soon") {
+TEST_CASE("Ranks have one rendezvous after the other at one place, one generation after the other, however soon") {
   for (const bool file : {false, true}) {
     CAPTURE(file);
     const HeldPort held;
@@ -133,7 +134,7 @@ TEST_CASE("Ranks meet again and again at one place, one generation after the oth
       options.world_size = 4;
       options.timeout = 10s;
       for (; options.generation < 30; ++options.generation) {
-        const auto met = Connect(options);  // is destroyed at once, without a goodbye
+        const auto met = Connect(options);  // this communicator is destroyed at once, without a goodbye
         CHECK_MESSAGE(met.has_value(), met.error().ToString());
       }
     });

@@ -1,4 +1,4 @@
-// The bodies of control messages, byte by byte: goodbyes, progress reports and failure notices.
+// Compares the bodies of control messages byte by byte: goodbyes, progress reports and failure notices.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -61,9 +61,9 @@ TEST_CASE(
 }
 
 TEST_CASE("What a peer says of a failure can be shown on any terminal") {
-  const auto heard = DecodeAbortNotice(Encode(Notice("\x1b[31mrank 2 died\xff")));
-  REQUIRE(heard);
-  CHECK(ErrorOf(*heard, 0).message() == "\\x1b[31mrank 2 died\\xff");
+  const auto decoded = DecodeAbortNotice(Encode(Notice("\x1b[31mrank 2 died\xff")));
+  REQUIRE(decoded);
+  CHECK(ErrorOf(*decoded, 0).message() == "\\x1b[31mrank 2 died\\xff");
 }
 
 }  // namespace control_bodies_test

@@ -1,4 +1,4 @@
-// Detects whether other threads want the core, by how long a yield takes.
+// Tests that the duration of a yield shows whether other threads want the core.
 #include "collectives/communicator/cpu_contention.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@ namespace cpu_contention_test {
 
 constexpr Duration kShort = std::chrono::nanoseconds(300), kLong = std::chrono::microseconds(2);
 
-TEST_CASE("a core that comes back at once is nobody else's, whatever an interrupt takes now and then") {
+TEST_CASE("a core that comes back at once is not shared, whatever an interrupt takes now and then") {
   CpuContentionDetector contention;
   for (int i = 0; i < 10'000; ++i) {
     contention.OnYield(i % 100 == 0 ? kLong : kShort);

@@ -1,4 +1,4 @@
-// Which rank is named as the culprit, and which rank reports it, if the failure becomes known at an awkward time.
+// Which rank is named as the culprit, and which rank reports it, when ranks learn of the failure in an unusual order.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace rondo {
 namespace culprit_test {
 
 // Rank 3 reports first, and each rank that gets the report closes its lanes. So a rank may see a lane end before it
-// gets the report.
+// gets rank 3's report.
 TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none that merely ended because of it") {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -37,8 +37,8 @@ TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none th
   CHECK(failed > 300);
 }
 
-// No thread waits when the notice arrives, and there is no progress thread. So the refused call is the last chance to
-// write the records.
+// No thread waits when the notice arrives, and there is no progress thread. So the call that is refused is the last
+// chance to write the records.
 TEST_CASE("a call that is refused says who reports the failure, and has the records of it written") {
   for (const bool blocks : {false, true}) {
     CAPTURE(blocks);

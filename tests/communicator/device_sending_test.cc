@@ -1,4 +1,4 @@
-// Lanes that send directly from memory of devices: which data they send so, which data is still copied, and which
+// Lanes that send directly from device memory: which data they send in this way, which data is still copied, and which
 // memory is registered with adapters. The adapters here are simulated; tests/transport_ib has real ones.
 #include "tests/support/device_sending.h"
 
@@ -23,7 +23,7 @@ namespace rondo {
 namespace device_sending_test {
 
 constexpr std::uint64_t kWindowBytes = 4096;
-constexpr std::size_t kElements = 3000;  // several windows
+constexpr std::size_t kElements = 3000;  // several windows (pieces of a staged vector)
 constexpr std::size_t kBytes = kElements * sizeof(std::int64_t);
 
 struct Own : OwnDevice {
@@ -60,7 +60,7 @@ plain::Case CaseOf(Collective collective, int world, std::uint64_t count = kElem
   return c;
 }
 
-// The first operations open the lanes; a lane that is not open yet may not be used to send memory of devices.
+// The first operations open the lanes. Only a lane that is open may send device memory.
 void Connect(Communicator& communicator, Own& own) {
   CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, communicator.world_size(), 1)) == "");
   plain::Case gather = CaseOf(Collective::kGather, communicator.world_size(), 1);
@@ -73,7 +73,7 @@ TEST_CASE("Every algorithm gives what it gives on the host, in windows of every 
     OnAdapters(
         3,
         [](Communicator& communicator, Own& own) {
-          Sample sample(3);  // the same on every rank
+          Sample sample(3);  // equal on every rank
           for (const AlgorithmEntry& entry : AllAlgorithms())
             for (const bool in_place : {false, true})
               for (const std::uint64_t count : {0u, 1u, 700u, 2100u}) {
@@ -124,10 +124,9 @@ TEST_CASE("What a rank only gives away is not copied to the host; what it gets o
     plain::Case gather = CaseOf(Collective::kGather, 3);
     gather.algorithm = Algorithm::kDirect;
     CHECK(copied(gather) == (communicator.rank() == 0 ? kBytes : 0));
-    CHECK(communicator.DescribePaths().find(communicator.rank() == 0
-                                                ? "memory of the plain device: by way of the host"
-                                                : "memory of the plain device: sent by adapters from where it lies") !=
-          std::string::npos);
+    CHECK(communicator.DescribePaths().find(
+              communicator.rank() == 0 ? "memory of the plain device: staged through the host"
+                                       : "memory of the plain device: sent directly by adapters") != std::string::npos);
   });
 }
 
@@ -140,7 +139,7 @@ TEST_CASE("The root of a broadcast in place copies nothing") {
       c.root = root;
       c.algorithm = Algorithm::kDirect;
       if (FindAlgorithm(c.collective, *c.algorithm) == nullptr) c.algorithm = Algorithm::kTree;
-      CHECK(RunCase(communicator, own, c) == "");  // its lanes are open now
+      CHECK(RunCase(communicator, own, c) == "");  // the communicator's lanes are open now
       const std::uint64_t before = own.device->bytes_to_host();
       CHECK(RunCase(communicator, own, c) == "");
       if (communicator.rank() == root) CHECK(own.device->bytes_to_host() == before);
@@ -175,11 +174,11 @@ TEST_CASE("Where adapters take no such memory it goes by way of the host, and ea
                                           own.options())) == "ok");
     CHECK(own.adapters.asked() == 1);
     CHECK(own.adapters.bytes_sent() == 0);
-    CHECK(communicator.DescribePaths().find("by way of the host\n") != std::string::npos);
+    CHECK(communicator.DescribePaths().find("staged through the host\n") != std::string::npos);
   };
   OnAdapters(2, refused, [&](CommunicatorOptions& options) { options.logger = &lines; });
   for (const char* const rank : {"rank 0", "rank 1"})
-    CHECK(lines.all().find(std::string(rank) + ": memory of the plain device is not sent from where it lies: these "
+    CHECK(lines.all().find(std::string(rank) + ": memory of the plain device is not sent directly: these "
                                                "adapters take no memory of devices") != std::string::npos);
 }
 
@@ -204,7 +203,7 @@ TEST_CASE("What is widened or compared goes by way of the host") {
     PlainDeviceMemory& input = own.Holding(halves.data(), 2 * kElements);
     PlainDeviceMemory& output = own.device->Allocate(2 * kElements);
     OperationOptions options = own.options();
-    options.wide_partials = true;
+    options.fp32_accumulate = true;
     CHECK(TextOf(communicator.Reduce(input.address(), output.address(), kElements, DataType::kBfloat16, ReduceOp::kSum,
                                      0, options)) == "ok");
     options = own.options();
@@ -263,9 +262,9 @@ TEST_CASE("What lay there before is not sent in its place while others are under
 
 TEST_CASE("No more allocations stay known than are worth it") {
   OnAdapters(2, [](Communicator& communicator, Own& own) {
-    for (std::size_t i = 0; i < 2 * DeviceRegistrations::kMostKept; ++i)
+    for (std::size_t i = 0; i < 2 * DeviceRegistrations::kMaxKept; ++i)
       CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather, 2, 10)) == "");
-    CHECK(own.adapters.registered() <= static_cast<int>(DeviceRegistrations::kMostKept));
+    CHECK(own.adapters.registered() <= static_cast<int>(DeviceRegistrations::kMaxKept));
     CHECK(own.adapters.registered() > 1);
   });
 }

@@ -1,5 +1,5 @@
-// Operations on memory of devices by way of the host, with a simulated device: no processor may touch its memory, and
-// its copies complete late and in pieces.
+// Operations on device memory that are staged through the host, with a simulated device. The CPU must not touch the
+// device's memory, and the device's copies complete late and in pieces.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace devices_test {
 
 constexpr std::uint64_t kWindowBytes = 4096;
 
-// Like OnRanks, but each rank has a device of its own.
+// Like OnRanks, but each rank has its own device.
 void OnDevices(InprocNetwork& network, const std::function<void(Communicator&, OwnDevice&)>& body,
                const std::function<void(CommunicatorOptions&)>& adjust = nullptr) {
   std::vector<std::unique_ptr<OwnDevice>> devices;
@@ -45,7 +45,7 @@ void OnDevices(InprocNetwork& network, const std::function<void(Communicator&, O
   for (const auto& own : devices) CHECK(own->device->pinned_bytes() == 0);
 }
 
-TEST_CASE("A stream that is not to wait goes on at once, and the work tells of the end") {
+TEST_CASE("A stream that need not wait goes on at once, and the work reports the end") {
   InprocNetwork network(2, {});
   std::atomic<bool> gone_on{false};
   OnDevices(network, [&](Communicator& communicator, OwnDevice& own) {
@@ -69,7 +69,7 @@ TEST_CASE("Every collective gives on devices what it gives on the host, in windo
     OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
       for (const Collective collective : kCollectives)
         for (const bool in_place : {false, true})
-          // The counts are: zero, a part of a window, one window, a little more than one, and several.
+          // These counts give: no window, a part of a window, one window, a little more than one, and several.
           for (const std::uint64_t count : {0u, 1u, 100u, 512u, 513u, 2100u}) {
             plain::Case c;
             c.collective = collective;
@@ -149,7 +149,7 @@ TEST_CASE("An operation comes after what is on its stream, and what is put there
   });
 }
 
-TEST_CASE("Nobody has to wait: the stream goes on when the operation has ended") {
+TEST_CASE("No thread has to wait: the stream goes on when the operation has ended") {
   InprocNetwork network(2, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});
@@ -205,7 +205,7 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
     const std::vector<std::uint16_t> halves(kElements, ToBfloat16(1.0F + static_cast<float>(communicator.rank())));
     PlainDeviceMemory& wide = own.Holding(halves.data(), 2 * kElements);
     OperationOptions options = own.options();
-    options.wide_partials = true;
+    options.fp32_accumulate = true;
     options.compare_results = true;
     CHECK(TextOf(communicator.AllReduce(wide.address(), wide.address(), kElements, DataType::kBfloat16, ReduceOp::kAvg,
                                         options)) == "ok");
@@ -213,7 +213,7 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
     std::memcpy(got.data(), wide.bytes().data(), wide.size());
     CHECK(got == std::vector<std::uint16_t>(kElements, ToBfloat16(2.0F)));
 
-    // In each window, every block of a widened result is at another place.
+    // In each window, every block of a widened result is at a different offset.
     std::vector<std::uint16_t> blocks(3 * kElements);
     for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = ToBfloat16(static_cast<float>(i % 64));
     PlainDeviceMemory& all = own.Holding(blocks.data(), 2 * blocks.size());
@@ -253,14 +253,14 @@ TEST_CASE("Averages whose sums are beyond their type are right by way of the hos
 // Collects the errors of the two ranks of a case in which a device fails, and checks them when it is destroyed.
 class DeviceFault {
  public:
-  ~DeviceFault() { StateFault(37, fired_, std::vector<Status>(told_.begin(), told_.end()), {.path = "inproc"}); }
-  void Told(Rank rank, const Status& status, std::uint64_t fired) {
-    told_[static_cast<std::size_t>(rank)] = status;
+  ~DeviceFault() { StateFault(37, fired_, std::vector<Status>(errors_.begin(), errors_.end()), {.path = "inproc"}); }
+  void Add(Rank rank, const Status& status, std::uint64_t fired) {
+    errors_[static_cast<std::size_t>(rank)] = status;
     fired_ += fired;
   }
 
  private:
-  std::array<Status, 2> told_;
+  std::array<Status, 2> errors_;
   std::atomic<std::uint64_t> fired_{0};
 };
 
@@ -276,12 +276,12 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
     options.timeout = std::chrono::milliseconds(communicator.rank() == 1 ? 300 : 10'000);
     const Status status =
         communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
-    fault.Told(communicator.rank(), status, own.stream.held_looks());
+    fault.Add(communicator.rank(), status, own.stream.held_looks());
     REQUIRE(!status);
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kTimeout);
     CHECK(status.error().culprit() == 1);
-    CHECK(status.error().message().find("rank 1 waits for what was on its stream of the plain device before") !=
+    CHECK(status.error().message().find("rank 1 waits for earlier work on its stream of the plain device") !=
           std::string::npos);
     own.stream.Hold(false);
     CHECK(own.stream.Run());
@@ -292,13 +292,14 @@ TEST_CASE("A stream that does not come is named by the timeout, and goes on afte
   });
 }
 
-// Runs the stream on the calling thread, in place of a device, until the stream is empty.
+// Runs the stream's work on the calling thread, in place of a device, until the stream is empty.
 void AwaitStream(PlainStream& stream) {
   while (!stream.Run()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST_CASE("A driver that waits for streams that wait for an operation is named by the timeout, and they go on") {
-  // One timeout is shorter, one longer than the time in which the watchdog finds that a driver call does not return.
+  // The watchdog needs some time to detect that a driver call does not return. One timeout is shorter than that time,
+  // the other is longer.
   for (const int timeout_ms : {300, 3000}) {
     CAPTURE(timeout_ms);
     InprocNetwork network(2, {});
@@ -312,19 +313,19 @@ TEST_CASE("A driver that waits for streams that wait for an operation is named b
           communicator.AllReduceAsync(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum, options);
       if (communicator.rank() == 1) AwaitStream(own.stream);
       const Status status = work.Wait();
-      fault.Told(communicator.rank(), status, own.device->held_calls());
+      fault.Add(communicator.rank(), status, own.device->held_calls());
       REQUIRE(!status);
       CAPTURE(status.error().ToString());
       CHECK(status.error().code() == ErrorCode::kTimeout);
       CHECK(status.error().culprit() == 1);
-      CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for a call that does not come back, "
-                                "perhaps one of the driver of the plain device") != std::string::npos);
+      CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for a call that does not return; "
+                                "if it is a call of the driver of the plain device") != std::string::npos);
       CHECK(own.stream.Run());
     });
   }
 }
 
-TEST_CASE("Streams go on where nobody drives what they wait for, or what comes before that") {
+TEST_CASE("Streams go on if no thread advances the operation that they wait for, or the one before it") {
   for (const bool host_first : {false, true}) {
     InprocNetwork network(2, {});
     OnDevices(
@@ -342,13 +343,14 @@ TEST_CASE("Streams go on where nobody drives what they wait for, or what comes b
                                                   ReduceOp::kSum, options);
           AwaitStream(own.stream);
           CHECK(SaidOf(work.Wait()).find("#1 did not end in time") != std::string::npos);
-          CHECK(SaidOf(work.Wait()).find("waits for somebody to drive it") != std::string::npos);
+          CHECK(SaidOf(work.Wait()).find("waits for a thread to advance it") != std::string::npos);
         },
         [](CommunicatorOptions& options) { options.progress_thread = false; });
   }
 }
 
-// A logger that waits for a stream, as it would wait for a lock of an interpreter that a blocked thread holds.
+// A logger that waits for a stream. A real logger may wait in the same way for an interpreter's lock, which a blocked
+// thread holds.
 class WaitsForStream final : public Logger {
  public:
   void Write(LogLevel, std::string_view text) override {
@@ -367,7 +369,7 @@ class WaitsForStream final : public Logger {
   std::string said_;
 };
 
-TEST_CASE("Whoever is held up is said to be after two seconds, and nobody waits for whom that is said to") {
+TEST_CASE("A blocked thread is logged after two seconds, and no thread waits for the logger") {
   WaitsForStream logger;
   InprocNetwork network(1, {});
   OnDevices(
@@ -384,7 +386,7 @@ TEST_CASE("Whoever is held up is said to be after two seconds, and nobody waits 
         CHECK(!work.Wait());
       },
       [&](CommunicatorOptions& options) { options.logger = &logger; });
-  CHECK(logger.said().find("rank 0: whoever drives operation #1 has not come back from a call for ") !=
+  CHECK(logger.said().find("rank 0: the thread that advances operation #1 has not returned from a call for ") !=
         std::string::npos);
 }
 
@@ -401,7 +403,7 @@ TEST_CASE("Operations that no stream waits for may end late, as without any") {
           if (!behind_one) CHECK(TextOf(waited.Wait()) == "ok");
           Work late = communicator.AllReduceAsync(host.data(), host.data(), 1, DataType::kInt64, ReduceOp::kSum,
                                                   {.timeout = std::chrono::milliseconds(300)});
-          std::this_thread::sleep_for(std::chrono::seconds(3));  // no thread advances it meanwhile
+          std::this_thread::sleep_for(std::chrono::seconds(3));  // meanwhile no thread advances `late`
           CHECK(!communicator.failure());
           if (!behind_one) CHECK(TextOf(late.Wait()) == "ok");
         }
@@ -417,7 +419,7 @@ TEST_CASE("A device that faults in the midst ends the operation on all ranks, an
     if (communicator.rank() == 0) own.device->FailCopyAfter(5);
     const Status status = communicator.AllReduce(memory.address(), memory.address(), 4000, DataType::kInt64,
                                                  ReduceOp::kSum, own.options());
-    fault.Told(communicator.rank(), status, own.device->faults());
+    fault.Add(communicator.rank(), status, own.device->faults());
     REQUIRE(!status);
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kDevice);
@@ -438,12 +440,12 @@ TEST_CASE("What is wrong with a call on devices starts nothing, and the communic
       return status.error().ToString();
     };
     CHECK(refused(host, memory.address(), own.options()).find("is no memory of a device") != std::string::npos);
-    // From here on the communicator has its device queue.
+    // After this call the communicator has a device queue.
     CHECK(TextOf(communicator.AllReduce(memory.address(), memory.address(), 2, DataType::kInt64, ReduceOp::kSum,
                                         own.options())) == "ok");
     CHECK(refused(memory.address(), host, own.options()).find("output is no memory of the plain device") !=
           std::string::npos);
-    CHECK(refused(host, host, {.stream = &own.stream}).find("the memory is the host's") != std::string::npos);
+    CHECK(refused(host, host, {.stream = &own.stream}).find("the buffers are in host memory") != std::string::npos);
     CHECK(refused(memory.address(), memory.address(), {.memory = MemoryKind::kDevice}).find("no default stream") !=
           std::string::npos);
     CHECK(own.stream.Run());
@@ -460,7 +462,7 @@ TEST_CASE("What is wrong with a call on devices starts nothing, and the communic
   });
 }
 
-TEST_CASE("A rank whose memory is the host's is told so, where the other's is a device's") {
+TEST_CASE("If one rank's memory is the host's and another's a device's, the error names the memory") {
   InprocNetwork network(2, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values(10, 1));

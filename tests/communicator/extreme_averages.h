@@ -1,5 +1,5 @@
-// Averages that fit their type although the sum does not, for every type that promises them, and a check of the
-// results.
+// Averages that fit their type although the sum does not, for every type for which such averages are guaranteed. Also
+// checks the results.
 #pragma once
 
 #include <fmt/core.h>
@@ -23,7 +23,8 @@ inline constexpr std::array kTypes{DataType::kInt8,    DataType::kUint8,  DataTy
                                    DataType::kInt64,   DataType::kUint64, DataType::kFloat16, DataType::kBfloat16,
                                    DataType::kFloat32, DataType::kFloat64};
 
-// The largest, the smallest and an ordinary number in turn; each rank's is a few steps away from that.
+// Consecutive elements are, in turn, close to the type's largest number, close to its smallest, and ordinary. The
+// numbers of different ranks differ by a few steps.
 inline Bits OperandOf(DataType type, Rank rank, std::size_t element) {
   const auto steps = static_cast<Bits>(rank);
   const Bits all = ~Bits{0} >> (64 - 8 * SizeOf(type));
@@ -61,8 +62,9 @@ struct Case {
   OperationOptions options = {};
 };
 
-// Runs the case, and describes what this rank got instead of its part of the averages; "": the right numbers.
-// `memory`(bytes) returns a buffer that holds these bytes; `read`(buffer) returns them. Both must outlive the call.
+// Runs the case. Returns "" if this rank got the right averages in its part of the result, otherwise a description of
+// what it got. `memory`(bytes) returns a buffer that holds these bytes; `read`(buffer) returns them. Both must outlive
+// the call.
 template <typename Memory, typename Read>
 std::string Run(Communicator& communicator, const Case& asked, DataType type, Memory&& memory, Read&& read) {
   const Rank rank = communicator.rank();
@@ -95,7 +97,7 @@ std::string Run(Communicator& communicator, const Case& asked, DataType type, Me
   return "";
 }
 
-// The same in host memory.
+// Runs the case in host memory. Returns "" if this rank got the right averages, otherwise a description of what it got.
 inline std::string Run(Communicator& communicator, const Case& asked, DataType type) {
   std::vector<std::vector<std::byte>> buffers;
   const auto memory = [&](std::vector<std::byte> bytes) { return buffers.emplace_back(std::move(bytes)).data(); };

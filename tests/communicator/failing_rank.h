@@ -1,4 +1,5 @@
-// The objects that a Failure needs, on a clock that the test moves. This is rank 2 of 4; rank r runs on host "host<r>".
+// The objects that class Failure needs, for rank 2 of 4, with a clock that the test moves. Rank r runs on host
+// "host<r>".
 #pragma once
 
 #include <fmt/core.h>
@@ -44,7 +45,7 @@ struct FailingRank : FailureListener {
   RankNames names{kSelf, Hosts(), nullptr};
   Peers peers{kSelf, kWorld};
   SharedEndpoint endpoint;
-  RecordingEndpoint* control = nullptr;  // the object in `endpoint`, for the tests
+  RecordingEndpoint* control = nullptr;  // the object that `endpoint` contains; tests use it directly
   Failure failure{names, peers, endpoint, clock, *this};
 };
 

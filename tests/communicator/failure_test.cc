@@ -25,7 +25,8 @@ Error Cause(Rank rank) {
   });
 }
 
-// The peers that got a notice, in order. Checks that each notice has this cause and this reporter.
+// Returns the peers that got a notice, in the order of the notices. Checks that each notice has this cause and
+// reporter.
 std::vector<Rank> Notified(const FailingRank& rank, const std::string& cause, Rank reporter) {
   std::vector<Rank> peers;
   for (const auto& [peer, message] : rank.control->sent) {
@@ -49,7 +50,7 @@ TEST_CASE("a failure has its states one after the other, and is refined while it
   CHECK_FALSE(failure.cause());
 
   failure.Begin(Cause(1), 3);
-  // The states that OnFailing, the notice and OnFailed saw.
+  // The states when OnFailing was called, when the notice was sent, and when OnFailed was called.
   CHECK(seen == std::vector{State::kSound, State::kFailed, State::kNotified});
   CHECK(failure.has_failed());
   CHECK(failure.reporter() == 3);
@@ -77,7 +78,7 @@ TEST_CASE("the first cause stays, with the culprit's host, and is announced once
   CHECK(Notified(rank, "rank 1 died", FailingRank::kSelf) == std::vector<Rank>{0, 1});
 }
 
-TEST_CASE("of threads that fail at once one is the first, and whoever sees the state sees its cause") {
+TEST_CASE("of threads that fail at once one is the first, and each thread that sees the state sees its cause") {
   for (int round = 0; round < 100; ++round) {
     FailingRank rank;
     std::atomic<int> first{0};
@@ -137,7 +138,7 @@ TEST_CASE("where memory runs out in a step or a call everything fails, and this 
 }
 
 TEST_CASE("peers that connect late are waited for, unless the cause came by a notice or none may come") {
-  // The peers that are notified while notices are flushed; rank 0 is connected before.
+  // Returns the peers that are notified while notices are flushed. At the beginning only rank 0 is connected.
   const auto notified = [&](Failure::Source source, bool peers_may_connect) {
     FailingRank rank;
     ProgressLock lock;

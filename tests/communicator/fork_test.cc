@@ -1,5 +1,5 @@
-// A process that forks between its operations: the child's copies of the communicator, its memory and the store's
-// server do nothing and destroy nothing. The parent continues as if there were no child.
+// A process that forks between its operations. The child has copies of the communicator, of its memory and of the
+// store's server; these do nothing and destroy nothing. The parent continues as if there were no child.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 50'000;
 
-// Runs `body` in a child, which then ends. Returns "ok" or how the child ended.
+// Runs `body` in a child process, which ends afterwards. Returns "ok" or how the child ended.
 std::string InChild(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -42,7 +42,7 @@ std::string InChild(const std::function<void()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "ok" : "status " + std::to_string(status);
 }
 
-// Computes a sum in memory of the communicator; "ok" if every element is right.
+// Computes a sum in `memory`, which the communicator allocated. Returns "ok" if every element is right.
 std::string SumOnce(Communicator& communicator, Memory& memory) {
   auto* const values = reinterpret_cast<std::int64_t*>(memory.bytes().data());
   for (std::size_t i = 0; i < kElements; ++i) values[i] = communicator.rank() + 1;
@@ -86,7 +86,7 @@ TEST_CASE("A forked child destroys its copies, and no rank notices, whatever the
         ForkOnce(**communicator, *communicator, test);
       });
     for (int said = 0; said < 5; ++said)
-      for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
+      for (Process& rank : ranks) CHECK(rank.NextLine() == "ok");
   }
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("A forked child destroys its copy of a fusion buffer whose sums are un
         ForkAmidFusion(**communicator, test);
         (void)(*communicator)->Close();
       });
-    for (Process& rank : ranks) CHECK(rank.Hear() == "ok");
+    for (Process& rank : ranks) CHECK(rank.NextLine() == "ok");
   }
 }
 
@@ -141,8 +141,8 @@ TEST_CASE("The store that a process serves goes on when a forked child destroys 
                                        .timeout = 30s});
     test.Say(communicator ? "ok" : communicator.error().ToString());
   });
-  CHECK(process.Hear() == "ok");
-  CHECK(process.Hear() == "ok");
+  CHECK(process.NextLine() == "ok");
+  CHECK(process.NextLine() == "ok");
 }
 
 }  // namespace fork_test

@@ -1,4 +1,5 @@
-// The fusion buffer: values of every type compared with sums computed here, where buckets end, and how it fails.
+// Compares the results of the fusion buffer, for every type, with results computed here. Also tests where buckets end,
+// and how the buffer fails.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -128,7 +129,7 @@ bool IsRight(const Tensor& tensor, int world, std::size_t number) {
   return true;
 }
 
-// The number of collectives issued before this one.
+// The number of collectives that were issued before this call. The call issues a barrier to get it.
 Sequence IssuedBefore(Communicator& communicator) {
   Work barrier = communicator.BarrierAsync();
   CHECK(barrier.Wait());
@@ -166,7 +167,7 @@ TEST_CASE("random mixtures of types, operations and sizes over many steps, alway
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     const auto fusion = Fuse(communicator, {.bucket_bytes = 1000, .buckets = 2});
-    Random random(4711);  // the same on all ranks
+    Random random(4711);  // ranks use the same seed, and so draw the same numbers
     for (int step = 0; step < 60; ++step) {
       std::vector<Tensor> tensors(random.Below(40));
       for (Tensor& tensor : tensors) {
@@ -194,10 +195,10 @@ TEST_CASE("a bucket goes out when it is full, when the next does not fit, when t
     std::vector<float> values(100, 1);
     std::int32_t number = 1;
     Sequence seen = IssuedBefore(communicator);
-    // The number of collectives issued since the last call.
+    // Returns the number of collectives that were issued since the previous call of `issued`.
     const auto issued = [&] {
       const Sequence now = IssuedBefore(communicator);
-      return now - std::exchange(seen, now) - 1;  // without the barrier of the last call
+      return now - std::exchange(seen, now) - 1;  // does not count the barrier that the previous call issued
     };
     const auto add = [&](std::size_t count, ReduceOp op = ReduceOp::kSum) {
       CHECK(fusion->Add(values.data(), values.data(), count, DataType::kFloat32, op));
@@ -215,7 +216,8 @@ TEST_CASE("a bucket goes out when it is full, when the next does not fit, when t
     CHECK(issued() == 1);
     CHECK(fusion->Add(&number, &number, 1, DataType::kInt32, ReduceOp::kMax));
     CHECK(issued() == 1);
-    add(16, ReduceOp::kMax);  // as large as a bucket: it gets its own, after what was added before
+    // as large as a bucket, so it gets its own operation, after the tensors that were added before
+    add(16, ReduceOp::kMax);
     CHECK(issued() == 2);
     add(3);
     CHECK(fusion->Flush());
@@ -239,10 +241,10 @@ TEST_CASE("what is wrong with a call adds nothing, and the communicator goes on"
       const auto made = FusionBuffer::Create(communicator, options);
       return made ? "made" : made.error().ToString();
     };
-    CHECK(created({.bucket_bytes = 0}).find("bucket_bytes 0") != std::string::npos);
+    CHECK(created({.bucket_bytes = 0}).find("bucket_bytes is 0") != std::string::npos);
     CHECK(created({.bucket_bytes = std::uint64_t{1} << 60}).find("bucket_bytes") != std::string::npos);
-    CHECK(created({.buckets = 1}).find("buckets 1 is not from 2") != std::string::npos);
-    CHECK(created({.buckets = 65}).find("buckets 65") != std::string::npos);
+    CHECK(created({.buckets = 1}).find("buckets is 1; expected 2") != std::string::npos);
+    CHECK(created({.buckets = 65}).find("buckets is 65") != std::string::npos);
     CHECK(created({.operation = {.timeout = Duration::zero()}}).find("timeout must be positive") != std::string::npos);
 
     const auto fusion = Fuse(communicator, {.bucket_bytes = 64});
@@ -352,7 +354,7 @@ TEST_CASE("when a rank dies all that was added fails alike on all others, and th
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(64, 1);
     auto fusion = Fuse(communicator, {.bucket_bytes = 64, .buckets = 4});
-    // Buckets that are being reduced, and the open bucket, are all completed.
+    // Completes the buckets that are being reduced, and the open bucket.
     const auto step = [&]() -> Status {
       for (float& value : values) RONDO_TRY(fusion->Add(&value, &value, 1, DataType::kFloat32, ReduceOp::kMax));
       RONDO_TRY(fusion->Add(values.data(), values.data(), 1, DataType::kFloat32, ReduceOp::kSum));
@@ -384,7 +386,7 @@ TEST_CASE("when a rank dies all that was added fails alike on all others, and th
   }
 }
 
-TEST_CASE("ranks that add other tensors are told what each of them wants") {
+TEST_CASE("ranks that add other tensors get an error with what each of them added") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     const auto fusion = Fuse(communicator, {.bucket_bytes = 64});
@@ -407,9 +409,9 @@ TEST_CASE("a bucket that cannot be issued here is not waited for elsewhere") {
         const auto fusion = Fuse(communicator, {.bucket_bytes = 64});
         float value = 1;
         double other = 1;
-        CHECK(communicator.Barrier());  // so that they are connected
+        CHECK(communicator.Barrier());  // so that the ranks are connected
         CHECK(fusion->Add(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum));
-        // Rank 0 has a pending operation of its own, which is as many as its options allow.
+        // Rank 0 also has another pending operation, and its options allow only one.
         Work pending;
         if (communicator.rank() == 0)
           pending = communicator.AllReduceAsync(&other, &other, 1, DataType::kFloat64, ReduceOp::kSum);
@@ -417,7 +419,7 @@ TEST_CASE("a bucket that cannot be issued here is not waited for elsewhere") {
         REQUIRE(!status);
         CAPTURE(TextOf(status));
         if (communicator.rank() == 0) CHECK(!pending.Wait());
-        // If rank 1 was quick, the ranks have found their disagreement first.
+        // If rank 1 was quick, the ranks have already detected that their operations differ.
         if (status.error().code() == ErrorCode::kMismatch) return;
         CHECK(status.error().code() == (communicator.rank() == 0 ? ErrorCode::kResource : ErrorCode::kPeerAborted));
         CHECK(TextOf(status).find("max_pending_operations") != std::string::npos);
@@ -431,7 +433,7 @@ TEST_CASE("after Close the buffer says so, and one that ends early leaves the co
     float values[17] = {};
     {
       const auto early = Fuse(communicator, {.bucket_bytes = 32});
-      // Pending when the buffer is destroyed.
+      // This all-reduce is pending when the buffer is destroyed.
       CHECK(early->Add(values, values, 16, DataType::kFloat32, ReduceOp::kSum));
       CHECK(early->Add(values + 16, values + 16, 1, DataType::kFloat32, ReduceOp::kSum));  // never issued
     }

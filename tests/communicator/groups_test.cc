@@ -34,7 +34,7 @@ TEST_CASE("ranks of one color must ask for the same rails; those of another colo
     const auto members = GroupMembers(other, 2);
     REQUIRE_FALSE(members);
     CHECK(members.error().code() == ErrorCode::kMismatch);
-    CHECK(members.error().message().find("rank 2 wants 2 rails from 0 on, rank 0") != std::string::npos);
+    CHECK(members.error().message().find("rank 2 asked for 2 rails from rail 0 on, but rank 0") != std::string::npos);
   }
 }
 

@@ -1,5 +1,5 @@
-// Checksums and compared results, as a program sees them: damaged data never becomes a result on any rank, all ranks
-// get the same error, and neither costs anything if it is off.
+// Checksums and compared results, as a program sees them: damaged data never becomes a result on any rank, and all
+// ranks get the same error. Neither option costs anything if it is off.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -104,7 +104,7 @@ TEST_CASE("a bit that flips anywhere, under any timing: every rank fails with it
         }
         CHECK(bit.fired == 1);
         CHECK(failed > 0);
-        // A rank that had finished before gets the error from its next call at the latest.
+        // A rank that had already finished gets the error from its next call at the latest.
         std::vector<Work> works;
         for (Rank rank = 0; rank < 4; ++rank) works.push_back(world.ranks.communicator(rank).BarrierAsync());
         for (const Status& status : world.ranks.FinishAll(works)) {
@@ -152,7 +152,7 @@ TEST_CASE("a damaged message fails the communicator of both ends") {
 
 // ---- results that differ ----
 
-// Makes one error: flips the lowest bit of the last byte of its `at`-th move.
+// A mover that makes one error: its `at`-th move flips the lowest bit of the last byte.
 class ErringMover final : public Mover {
  public:
   explicit ErringMover(int at) : left_(at) {}
@@ -175,8 +175,8 @@ struct Compared {
   bool compares;
 };
 
-// The outcome of the call, by rank. Each rank reduces the whole vector itself, so an error stays on the rank that made
-// it.
+// Returns the outcome of the call on each rank. Each rank reduces the whole vector itself, so an error affects only the
+// rank that made it.
 std::vector<std::string> SumComparing(const Compared& c) {
   InprocNetwork network(c.ranks);
   std::vector<std::string> outcomes(static_cast<std::size_t>(c.ranks));
@@ -273,17 +273,18 @@ TEST_CASE("an operation that is compared takes two places among those that may b
 
 // ---- the rendezvous ----
 
-TEST_CASE("ranks that do not agree on checksums or comparison are told which, before anything is sent") {
+TEST_CASE("ranks that do not agree on checksums or comparison get an error that names which, before anything is sent") {
   for (const bool checksums : {true, false}) {
-    const std::filesystem::path meeting = std::filesystem::temp_directory_path() /
-                                          ("rondo_integrity_" + std::to_string(::getpid()) + (checksums ? "_c" : "_r"));
+    const std::filesystem::path rendezvous =
+        std::filesystem::temp_directory_path() /
+        ("rondo_integrity_" + std::to_string(::getpid()) + (checksums ? "_c" : "_r"));
     ConnectOptions options;
-    options.rendezvous = "file://" + meeting.string();
+    options.rendezvous = "file://" + rendezvous.string();
     options.addresses = {"127.0.0.1"};
     std::vector<ConnectOptions> each(2, options);
     (checksums ? each[1].communicator.checksums : each[1].communicator.compare_results) = true;
     const auto ranks = ConnectEach(std::move(each));
-    std::filesystem::remove(meeting);
+    std::filesystem::remove(rendezvous);
     for (const Connected& rank : ranks) {
       const std::string outcome = rank ? "ok" : rank.error().ToString();
       CHECK(outcome.find("version_mismatch") == 0);

@@ -1,4 +1,5 @@
-// Ranks that leave before a peer is connected to them: the peer gets what it would have got over a connection.
+// Ranks that leave before a peer is connected to them: the peer gets the error that it would have got over a
+// connection.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -85,7 +86,7 @@ std::unique_ptr<Communicator> Make(const InprocNetwork& network, Rank rank, std:
   return *std::move(made);
 }
 
-// Ranks 0 and 1 call `body`, each on its own thread. Returns the outcomes as text.
+// Ranks 0 and 1 call `body`, each on a separate thread. Returns the outcomes as text.
 std::array<std::string, 2> OnTheOthers(std::array<std::unique_ptr<Communicator>, 2>& others,
                                        const std::function<Status(Communicator&)>& body) {
   std::array<std::string, 2> texts;
@@ -123,7 +124,7 @@ TEST_CASE("a rank that only sends to one that has left gets the same error as on
   CHECK(leaver->Leave(0ms));
   leaver.reset();
   auto root = Make(network, 0);
-  std::vector<float> values(1 << 20);  // more than a lane accepts before the peer receives
+  std::vector<float> values(1 << 20);  // so large that a lane does not accept all of it before the peer receives
   const std::string text = TextOf(root->Broadcast(values.data(), values.data(), values.size(), DataType::kFloat32, 0,
                                                   {.algorithm = Algorithm::kTree}));
   CAPTURE(text);
@@ -155,15 +156,15 @@ TEST_CASE("ranks that need nothing of one that has left go on, and a message to 
 TEST_CASE("a late rank gets the reason of one that failed and ended before") {
   const InprocNetwork network(2);
   auto failed = Make(network, 1);
-  failed->Abort("it was told to");
+  failed->Abort("the test asked for it");
   failed.reset();
   auto late = Make(network, 0);
   const std::string text = TextOf(SumByRing(*late));
   CAPTURE(text);
-  CHECK(Begins(text, "peer_aborted: rank 1 aborted: it was told to"));
+  CHECK(Begins(text, "peer_aborted: rank 1 aborted: the test asked for it"));
 }
 
-// The process of rank 2 has ended before the others connect to it.
+// Returns the outcomes of ranks 0 and 1 if the process of rank 2 has ended before they connect to it.
 std::array<std::string, 2> AfterTheProcess(const std::shared_ptr<Notes>& notes) {
   InprocNetwork network(3);
   auto leaver = Make(network, 2, notes);
@@ -229,8 +230,8 @@ TEST_CASE("ranks whose goodbyes have reached all others keep none") {
   CHECK(notes->size() == 0);
 }
 
-// The outcomes of ranks 0 and 1 after rank 2 has refused a call and left, and its transport has ended. `adjust` changes
-// the options with which each rank connects.
+// Returns the outcomes of ranks 0 and 1 after rank 2 has refused a call and left, and its transport has ended. `adjust`
+// changes the options with which each rank connects.
 std::array<std::string, 2> AfterTheTransport(const std::function<void(ConnectOptions&)>& adjust) {
   std::array<std::unique_ptr<Communicator>, 3> ranks;
   std::array<std::thread, 3> threads;
@@ -255,7 +256,7 @@ std::array<std::string, 2> AfterTheTransport(const std::function<void(ConnectOpt
   return OnTheOthers(others, SumByRing);
 }
 
-TEST_CASE("ranks that met in a store that outlives them leave their goodbyes there") {
+TEST_CASE("ranks with a rendezvous in a store that outlives them leave their goodbyes there") {
   TcpStoreServer::Options serving;
   serving.host = "127.0.0.1";
   auto server = TcpStoreServer::Start(serving);
@@ -294,7 +295,7 @@ TEST_CASE("where no store outlives the ranks the error does not say that a rank 
     for (const std::string& text : AfterTheTransport(ways[way])) {
       CAPTURE(text);
       CHECK(Begins(text, "peer_lost: rank 2 "));
-      CHECK(Has(text, "had ended before this rank connected to it, whether in order or not"));
+      CHECK(Has(text, "ended (normally or not) before this rank connected to it"));
       CHECK_FALSE(Has(text, "died"));
     }
   }

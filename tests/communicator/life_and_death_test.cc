@@ -21,7 +21,8 @@
 namespace rondo {
 namespace life_and_death_test {
 
-// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
+// doctest's asserts are thread-safe, but the rest of doctest is not. So every check here is on plain values, such as
+// texts and numbers.
 
 TEST_CASE("after Close every call is refused, and a second Close returns what the first did") {
   InprocNetwork network(2);
@@ -99,7 +100,7 @@ TEST_CASE("a rank that leaves waits no longer than its patience, and ranks that 
       CHECK(communicator.Barrier());
       if (communicator.rank() == first) {
         CHECK(TextOf(communicator.Leave(std::chrono::milliseconds(10))) == "ok");
-        CHECK(TextOf(communicator.Close()) == "ok");  // the status that Leave returned
+        CHECK(TextOf(communicator.Close()) == "ok");  // Close returns the status of Leave
       }
       left.arrive_and_wait();
       if (communicator.rank() != first) CHECK(TextOf(communicator.Close()) == "ok");
@@ -159,7 +160,7 @@ TEST_CASE("what has not ended in Close's time fails on all ranks, which name the
       if (communicator.rank() == 0) {
         Work work = message ? communicator.RecvAsync(&value, 1, DataType::kFloat32, 1, 0, {.timeout = kLong}) : sum();
         status = communicator.Close();
-        CHECK(TextOf(status).find(message ? "none has come from rank 1" : "rank 0 waits for rank 1") !=
+        CHECK(TextOf(status).find(message ? "none has arrived from rank 1" : "rank 0 waits for rank 1") !=
               std::string::npos);
         CHECK(TextOf(status).find("did not end within Close's 0.300 s") != std::string::npos);
         CHECK(work.Test().has_value());  // nothing uses `value` any more
@@ -175,11 +176,12 @@ TEST_CASE("what has not ended in Close's time fails on all ranks, which name the
 }
 
 TEST_CASE("who closes and waits for ranks that wait themselves names the one that all wait for") {
-  // On a busy machine a rank may get no core for 0.3 s at the wrong moment, and then counts as silent: try again.
+  // On a busy machine a rank may get no core for 0.3 s at the wrong moment, and then counts as silent. So the test
+  // tries again.
   int named = 0;
   for (int attempt = 0; attempt < 5 && named != 3; ++attempt) {
     InprocNetwork network(4);
-    std::barrier<> told(4);
+    std::barrier<> failed(4);
     std::atomic<int> name_it{0};
     const auto body = [&](Communicator& communicator) {
       std::vector<float> values(1000, 1);
@@ -189,7 +191,7 @@ TEST_CASE("who closes and waits for ranks that wait themselves names the one tha
       };
       CHECK(sum(std::chrono::seconds(20)).Wait());
       if (communicator.rank() != 1) {
-        // Rank 2 waits for rank 1. Rank 3 waits for rank 2, and its Close ends first.
+        // Rank 2 waits for rank 1. Rank 3 waits for rank 2. The Close of rank 3 ends first.
         const bool closes = communicator.rank() == 3;
         Work work = sum(closes ? std::chrono::seconds(20) : std::chrono::milliseconds(1000));
         const Status status = closes ? communicator.Close() : work.Wait();
@@ -197,7 +199,7 @@ TEST_CASE("who closes and waits for ranks that wait themselves names the one tha
         CHECK((!status && status.error().code() == ErrorCode::kTimeout));
         if (!status && status.error().culprit() == 1) ++name_it;
       }
-      told.arrive_and_wait();
+      failed.arrive_and_wait();
     };
     OnRanks(network, body, [](CommunicatorOptions& options) { options.timeout = std::chrono::milliseconds(900); });
     named = name_it;
@@ -205,7 +207,7 @@ TEST_CASE("who closes and waits for ranks that wait themselves names the one tha
   CHECK(named == 3);
 }
 
-TEST_CASE("a goodbye heard while nothing ran counts against the operation that needs the rank later") {
+TEST_CASE("a goodbye received while nothing ran counts against the operation that needs the rank later") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     CHECK(communicator.Barrier());
@@ -243,7 +245,8 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
   InprocNetwork network(3);
   std::mutex mutex;
   std::array<std::string, 3> pending, later;
-  std::latch all_have_the_sum(3);  // otherwise a rank that finishes early would abort the first operation of the others
+  // without this latch, a rank that finishes early would abort the others' first operation
+  std::latch all_have_the_sum(3);
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(1000, 1);
     CHECK(communicator.AllReduce(values.data(), values.data(), 1000, DataType::kFloat32, ReduceOp::kSum));
@@ -270,8 +273,8 @@ TEST_CASE("abort fails pending and later operations here and on all other ranks,
   }
 }
 
-// Rank 0 gives up at once and ends; rank 1 connects to it only after that.
-std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& transports) {
+// Returns the error of rank 1 if rank 0 aborts and ends before rank 1 connects to it.
+std::string ErrorOfALateRank(const std::vector<std::shared_ptr<Transport>>& transports) {
   const auto make = [&](Rank rank) {
     CommunicatorOptions options;
     options.rank = rank;
@@ -288,10 +291,10 @@ std::string WhatALateRankIsTold(const std::vector<std::shared_ptr<Transport>>& t
     first->Abort("there is no such file");
     first.reset();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the order of events in which the fault was found
-  std::string told = TextOf(second->Barrier());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that rank 0 aborts first
+  std::string text = TextOf(second->Barrier());
   ends.join();
-  return told;
+  return text;
 }
 
 TEST_CASE("a rank that gives up before it has done anything waits a moment for others to come for the reason") {
@@ -299,14 +302,14 @@ TEST_CASE("a rank that gives up before it has done anything waits a moment for o
   const std::vector<std::shared_ptr<Transport>> in_process = {network.transport(0), network.transport(1)};
   std::vector<std::shared_ptr<Transport>> over_tcp;
   for (int rank = 0; rank < 2; ++rank) {
-    auto transport = MakeTcpTransport({.job = "last words", .host_id = LocalHostId()});
+    auto transport = MakeTcpTransport({.job = "abort_at_close", .host_id = LocalHostId()});
     REQUIRE(transport);
     over_tcp.push_back(*transport);
   }
   for (const auto& transports : {in_process, over_tcp}) {
-    const std::string told = WhatALateRankIsTold(transports);
-    CAPTURE(told);
-    CHECK(told.find("peer_aborted: rank 0 aborted: there is no such file") == 0);
+    const std::string text = ErrorOfALateRank(transports);
+    CAPTURE(text);
+    CHECK(text.find("peer_aborted: rank 0 aborted: there is no such file") == 0);
   }
 }
 

@@ -1,5 +1,5 @@
-// Send and Recv, as collectives/communicator.h promises them; ranks are threads of one process. Over lanes that behave
-// in every allowed way, and over TCP on loopback.
+// Tests that Send and Recv do what collectives/communicator.h promises, over lanes that behave in every allowed way,
+// and over TCP on loopback. Ranks are threads of one process.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -18,7 +18,7 @@ namespace rondo {
 namespace messages_test {
 
 constexpr DataType kInt = DataType::kInt32;
-// Long, because a busy machine is slow. No test waits for it.
+// A long time, because a busy machine is slow. No test waits until it is over.
 constexpr Duration kPatience = std::chrono::seconds(60);
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -152,22 +152,22 @@ TEST_CASE("many messages under way at once, tags received in another order") {
   });
 }
 
-TEST_CASE("a server hears four clients that send all the time, from any rank, and answers each") {
+TEST_CASE("a server receives from four clients that send all the time, from any rank, and answers each") {
   OnEveryTransport(5, [](Communicator& communicator) {
     constexpr int kRequests = 60;
     if (communicator.rank() == 0) {
-      std::map<Rank, int> heard;
+      std::map<Rank, int> received;
       std::vector<std::int32_t> request(20'000);
       for (int i = 0; i < 4 * kRequests; ++i) {
         const auto message = communicator.Recv(request.data(), request.size(), kInt, kAnyRank, kAnyTag);
         REQUIRE(message);
-        CHECK(message->tag == heard[message->source]++);
+        CHECK(message->tag == received[message->source]++);
         CHECK(request[0] == message->source);
         const auto last = static_cast<std::int32_t>(message->count);
         CHECK(request[message->count - 1] == message->source + last - 1);
         CHECK(communicator.Send(&last, 1, kInt, message->source, 1000));
       }
-      for (const auto& [rank, count] : heard) CHECK(count == kRequests);
+      for (const auto& [rank, count] : received) CHECK(count == kRequests);
     } else {
       Random random(static_cast<std::uint64_t>(communicator.rank()));
       for (int i = 0; i < kRequests; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("messages and collectives go on side by side") {
     const Rank rank = communicator.rank();
     std::vector<std::int32_t> large(50'000, rank), got(50'000);
     for (int round = 0; round < 20; ++round) {
-      // One rank sends before the collective; the other receives after it.
+      // Every rank sends to the next rank before the collective, and receives from the previous rank after it.
       Work sent = communicator.SendAsync(large.data(), large.size(), kInt, (rank + 1) % 3, round);
       std::int32_t sum = rank;
       CHECK(communicator.AllReduce(&sum, &sum, 1, kInt, ReduceOp::kSum));
@@ -297,7 +297,7 @@ TEST_CASE("two ranks that both send a large message first wait for each other, s
   });
 }
 
-TEST_CASE("a receive that nobody answers ends in time, names whom it waited for, and fails nothing else") {
+TEST_CASE("a receive that no rank answers ends in time, names the rank that it waited for, and fails nothing else") {
   InprocNetwork network(2);
   std::barrier<> late(2);
   OnRanks(network, [&](Communicator& communicator) {
@@ -306,10 +306,10 @@ TEST_CASE("a receive that nobody answers ends in time, names whom it waited for,
       const auto named = communicator.Recv(&value, 1, kInt, 1, 9, {.timeout = std::chrono::milliseconds(100)});
       CAPTURE(ErrorOf(named));
       CHECK(Has(ErrorOf(named), "timeout: receive of up to int32 x 1 from rank 1 with tag 9"));
-      CHECK(Has(ErrorOf(named), "none has come from rank 1"));
+      CHECK(Has(ErrorOf(named), "none has arrived from rank 1"));
       CHECK(Has(ErrorOf(named), "caused by rank 1 (host host1)"));
       const auto any = communicator.Recv(&value, 1, kInt, kAnyRank, 9, {.timeout = std::chrono::milliseconds(50)});
-      CHECK(Has(ErrorOf(any), "none has come from any rank"));
+      CHECK(Has(ErrorOf(any), "none has arrived from any rank"));
       Work early = communicator.RecvAsync(&value, 1, kInt, 1, 9);
       const Status not_ready = early.Wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
       CHECK(Has(TextOf(not_ready), "not_ready"));
@@ -325,7 +325,7 @@ TEST_CASE("a receive that nobody answers ends in time, names whom it waited for,
   });
 }
 
-TEST_CASE("a rank that dies is named by whoever waits for its messages") {
+TEST_CASE("a rank that dies is named by each rank that waits for its messages") {
   for (const bool any : {false, true}) {
     InprocNetwork network(3);
     std::barrier<> met(3);
@@ -349,14 +349,14 @@ TEST_CASE("a rank that dies is named by whoever waits for its messages") {
 }
 
 TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the other end") {
-  // Several transfers: one may complete on one rank in spite of the abort, or on both, if rank 1 gets no core before it
-  // aborts. The first transfer that does not complete is checked.
+  // There are several transfers, because one may complete in spite of the abort: on one rank, or on both if rank 1 gets
+  // no core before it aborts. The first transfer that does not complete is checked.
   constexpr int kTransfers = 16;
   for (const bool receiving : {true, false}) {
     OnRanks(TcpJob(2), [&](Communicator& communicator) {
       std::vector<std::int32_t> values(4'000'000);
       if (communicator.rank() == 1) {
-        // Begins its transfers and is destroyed while they run.
+        // Rank 1 begins its transfers, and is destroyed while they run.
         std::vector<Work> works;
         for (int i = 0; i < kTransfers; ++i) {
           works.push_back(receiving ? communicator.SendAsync(values.data(), values.size(), kInt, 0, 0)
@@ -408,7 +408,8 @@ TEST_CASE("a message that does not fit fails its receive, and the communicator s
       std::vector<std::int32_t> values(count);
       if (communicator.rank() == 0) {
         const Status sent = communicator.Send(values.data(), count, kInt, 1, 1);
-        if (count > 8192) CHECK(Has(TextOf(sent), "mismatch: the receive on rank 1 does not fit it (int32 x 10)"));
+        if (count > 8192)
+          CHECK(Has(TextOf(sent), "mismatch: the receive on rank 1 (int32 x 10) does not fit the send"));
       } else {
         const auto message = communicator.Recv(values.data(), 10, kInt, 0, 1);
         CAPTURE(ErrorOf(message));
@@ -509,7 +510,7 @@ TEST_CASE("a communicator destroyed with messages under way ends them first") {
   OnRanks(network, [](Communicator& communicator) {
     auto child = communicator.Split(0, communicator.rank());
     REQUIRE(child);
-    REQUIRE((*child)->Barrier());  // opens the connections: without one, a rank cannot notify the other
+    REQUIRE((*child)->Barrier());  // opens the connections, because a rank can notify another only over a connection
     std::vector<std::int32_t> values(100'000);
     Work receive = (*child)->RecvAsync(values.data(), values.size(), kInt, kAnyRank, 0);
     Work send = (*child)->SendAsync(values.data(), values.size(), kInt, 1 - communicator.rank(), 1);

@@ -17,9 +17,10 @@
 namespace rondo {
 namespace mismatch_test {
 
-// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
+// doctest's asserts are thread-safe, but the rest of doctest is not. So every check here is on plain values, such as
+// texts and numbers.
 
-// When a rank notices the mismatch: the call of a rank that only sends may have returned before.
+// When a rank reports the mismatch. A rank that only sends may return from its call before it can detect the mismatch.
 enum class Noticed { kInTheCall, kAtClose, kInEither };
 
 struct Disagreement {
@@ -39,7 +40,7 @@ Status BroadcastFrom(Communicator& communicator, float* values, Rank root) {
   return communicator.Broadcast(values, values, 16, DataType::kFloat32, root);
 }
 
-// Rank 1 broadcasts from itself, the others compute a sum.
+// Rank 1 broadcasts from itself, while the other ranks compute a sum.
 Status DifferentOperations(Communicator& communicator, float* values) {
   return communicator.rank() == 1 ? BroadcastFrom(communicator, values, 1) : SumOf(communicator, values, 16);
 }
@@ -69,14 +70,14 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
     CAPTURE(about.what);
     InprocNetwork network(about.ranks);
     std::mutex mutex;
-    std::vector<std::pair<bool, std::string>> outcomes;  // whether the call returned well, and the error
+    std::vector<std::pair<bool, std::string>> outcomes;  // whether the call itself succeeded, and the error
     OnRanks(network, [&](Communicator& communicator) {
       std::vector<float> values(32);
       const Status called = about.call(communicator, values.data());
-      const Status told = called ? communicator.Close() : called;
-      const std::string text = TextOf(told);
+      const Status status = called ? communicator.Close() : called;
+      const std::string text = TextOf(status);
       const std::lock_guard lock(mutex);
-      StateFault(18, 1, {told}, {.path = "inproc"});
+      StateFault(18, 1, {status}, {.path = "inproc"});
       outcomes.emplace_back(called.has_value(), text);
     });
     REQUIRE(outcomes.size() == static_cast<std::size_t>(about.ranks));
@@ -92,9 +93,9 @@ TEST_CASE("ranks that disagree all end with an error that names both sides, at t
   }
 }
 
-TEST_CASE("whom an operation connects that began as the failure came is told the first cause") {
-  // The broadcast connects 0-1, 0-2 and 2-3. Rank 0's notice reaches rank 1 in the same poll that connects rank 1 to
-  // rank 3. After that, none of ranks 0 to 2 polls any more.
+TEST_CASE("a rank that an operation connects while the failure arrives gets the first cause") {
+  // The broadcast connects ranks 0-1, 0-2 and 2-3. Rank 0's notice reaches rank 1 in the same poll that connects rank 1
+  // to rank 3. After that, none of ranks 0 to 2 polls any more.
   InprocNetwork network(4);
   std::barrier<> all_have_it(4), given_up(2), failed(4);
   OnRanks(network, [&](Communicator& communicator) {
@@ -108,18 +109,18 @@ TEST_CASE("whom an operation connects that began as the failure came is told the
     if (communicator.rank() == 1) CHECK(TextOf(add()).find("the loss is not a number") != std::string::npos);
     failed.arrive_and_wait();
     if (communicator.rank() == 3) {
-      const std::string told = TextOf(add());
-      CAPTURE(told);
-      CHECK(told.find("peer_aborted: rank 0 aborted: the loss is not a number") == 0);
+      const std::string error_text = TextOf(add());
+      CAPTURE(error_text);
+      CHECK(error_text.find("peer_aborted: rank 0 aborted: the loss is not a number") == 0);
     }
   });
 }
 
-TEST_CASE("a rank that comes to a failed communicator late is told the first cause") {
-  // Ranks 0 and 1 disagree, and have failed before rank 2 issues anything. Rank 2 was connected to neither.
+TEST_CASE("a rank that comes to a failed communicator late gets the first cause") {
+  // Ranks 0 and 1 disagree, and have failed before rank 2 issues anything. Rank 2 was connected to neither of them.
   InprocNetwork network(3);
   std::barrier<> failed(3);
-  std::atomic<bool> told{false};
+  std::atomic<bool> notified{false};
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(4);
     if (communicator.rank() < 2) {
@@ -127,14 +128,14 @@ TEST_CASE("a rank that comes to a failed communicator late is told the first cau
                                                    DataType::kFloat32, ReduceOp::kSum, {.algorithm = Algorithm::kTree});
       CHECK(TextOf(status).find("mismatch") == 0);
       failed.arrive_and_wait();
-      while (!told.load()) communicator.Progress();  // so that it can answer rank 2
+      while (!notified.load()) communicator.Progress();  // rank 0 or 1 polls, so that it can answer rank 2
       return;
     }
     failed.arrive_and_wait();
     const Status status = communicator.AllReduce(values.data(), values.data(), 4, DataType::kFloat32, ReduceOp::kSum,
                                                  {.algorithm = Algorithm::kTree});
     CAPTURE(TextOf(status));
-    told.store(true);
+    notified.store(true);
     CHECK(TextOf(status).find("mismatch") == 0);
     CHECK(TextOf(status).find("x 3 ") != std::string::npos);
   });

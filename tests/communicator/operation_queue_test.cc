@@ -1,4 +1,5 @@
-// The ring of issued collectives: what it accepts, what it keeps until an operation has ended, and who may issue.
+// The ring of issued collectives: what it accepts, what it keeps until an operation has ended, and which thread may
+// issue.
 #include "collectives/communicator/operation_queue.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +49,7 @@ TEST_CASE("operations get consecutive numbers, and the owner gets them in that o
   CHECK_FALSE(queue.HasPending());
 }
 
-TEST_CASE("an operation is nobody's before it is published, and the next one may take its place") {
+TEST_CASE("no thread sees an operation before it is published, and the next one may take its place") {
   OperationQueue queue(0, 2, 4);
   REQUIRE(queue.Reserve(AllReduceOf(1)));
   CHECK_FALSE(queue.HasCurrent());
@@ -158,7 +159,7 @@ TEST_CASE("one thread at a time is the issuer") {
     const OperationQueue::Issuer second(queue);
     CHECK_FALSE(static_cast<bool>(second));
   }
-  // The destructor of `second` has not ended the issuing of the first.
+  // The destructor of `second` has not ended the role of `first` as the issuer.
   CHECK_FALSE(static_cast<bool>(OperationQueue::Issuer(queue)));
   first.reset();
   CHECK(static_cast<bool>(OperationQueue::Issuer(queue)));

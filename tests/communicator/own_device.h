@@ -1,4 +1,4 @@
-// A device for each rank, and a case of a collective on its memory, shared by tests of operations on devices.
+// A device for each rank, and functions that run a collective on its memory, shared by tests of operations on devices.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-// The device of one rank, and a stream of it.
+// The device of one rank, and a stream of that device.
 struct OwnDevice {
   explicit OwnDevice(Rank rank) : device(std::make_shared<PlainDevice>(40 + static_cast<std::uint64_t>(rank))) {}
   std::shared_ptr<PlainDevice> device;
@@ -38,7 +38,7 @@ inline plain::Values ValuesOf(PlainDeviceMemory& memory) {
   return values;
 }
 
-// Runs the case on memory of the device. Returns what is wrong with its result, or "".
+// Runs the case on device memory. Returns what is wrong with its result, or "".
 inline std::string RunCase(Communicator& communicator, OwnDevice& own, const plain::Case& c) {
   const Rank rank = communicator.rank();
   plain::Buffers host(c, rank, communicator.world_size());
@@ -59,7 +59,7 @@ inline std::string RunCase(Communicator& communicator, OwnDevice& own, const pla
   return host.Wrong(c, rank, communicator.world_size());
 }
 
-// Runs the average on memory of the device. Returns what is wrong with its result, or "".
+// Computes an average on device memory. Returns what is wrong with the result, or "".
 inline std::string RunAverage(Communicator& communicator, OwnDevice& own, extreme::Case c, DataType type) {
   c.options = own.options();
   std::vector<PlainDeviceMemory*> buffers;

@@ -1,4 +1,4 @@
-// Events of peers: which class gets each event, and which events fail the communicator.
+// Events of peers: which class each event is passed to, and which events fail the communicator.
 #include "collectives/communicator/peer_events.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace peer_events_test {
 
-// Goodbyes in a map, which may fail instead of answering.
+// A map of goodbyes. It can be set to fail instead of answering.
 class GoodbyesInMap final : public KeptGoodbyes {
  public:
   std::string Describe() const override { return "the map"; }
@@ -35,7 +35,8 @@ class GoodbyesInMap final : public KeptGoodbyes {
   std::vector<Rank> asked;
 };
 
-// A rank, with the listener of its events: sets what the listener answers, and records its calls.
+// A rank that is the listener of its own events. The test sets what the listener's functions return, and the listener
+// counts calls of WakeOwner.
 struct Receiver final : FailingRank, PeerEventListener {
   void WakeOwner() override { ++wakes; }
   bool AdoptParentFailure() override { return parent_has_failed; }
@@ -135,7 +136,7 @@ TEST_CASE("a peer that ended before it was connected has left if its goodbye was
   rank.kept->goodbyes[3] = Encode(Goodbye{{.sequence = 7}});
   rank.events.OnPeerEndedBefore(3, Lost(3));
   CHECK(rank.wakes == 1);
-  CHECK(rank.kept->asked.empty());  // only the owner asks
+  CHECK(rank.kept->asked.empty());  // the goodbye is fetched only by AskForKeptGoodbyes, below
   CHECK(rank.events.AskForKeptGoodbyes());
   CHECK(rank.peers.ViewOf(3).goodbye->last.sequence == 7);
   CHECK_FALSE(rank.failure.has_failed());

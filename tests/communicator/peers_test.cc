@@ -1,4 +1,4 @@
-// The state that a communicator keeps for its peers, and which of them still have to get something from it.
+// The state that a communicator keeps for its peers, and which peers still need a message from it.
 #include "collectives/communicator/peers.h"
 
 #include <doctest/doctest.h>
@@ -77,7 +77,7 @@ TEST_CASE("a peer is lost if it ends before it has failed; one that has failed m
   CHECK(peers.Lost() == std::vector<Rank>{1, 3});
 }
 
-TEST_CASE("a peer wants to be notified of a failure unless it was, has failed itself, is lost or has left") {
+TEST_CASE("a peer is notified of a failure unless it was before, has failed itself, is lost or has left") {
   Peers peers(0, 5);
   CHECK(peers.HasUnnotified());
   peers.OnNotified(1);

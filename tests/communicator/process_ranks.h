@@ -1,5 +1,5 @@
-// Ranks as processes, which a test without threads forks, in order to kill, stop and start them. Each process sends
-// lines of text to the test, and receives signals from it.
+// Ranks as processes. A test without threads forks them, so that it can kill, stop and start them. Each process sends
+// lines of text to the test. The test sends single bytes (Tell), for which a process can wait.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 
 namespace rondo {
 
-// The process's end of the connection to the test.
+// A process's side of the connection to the test.
 class ToTest {
  public:
   explicit ToTest(int fd) : fd_(fd) {}
@@ -24,13 +24,13 @@ class ToTest {
     const std::string text = line + "\n";
     if (send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) _exit(3);
   }
-  // Waits for a signal of the test. Ends the process if the test has ended.
+  // Waits until the test calls Tell. Ends the process if the test has ended.
   void Await() const {
     char word;
     if (recv(fd_, &word, 1, 0) != 1) _exit(4);
   }
-  // Whether the test has sent a signal.
-  bool Heard() const {
+  // Whether the test has called Tell.
+  bool HasSignal() const {
     char word;
     return recv(fd_, &word, 1, MSG_DONTWAIT) == 1;
   }
@@ -41,7 +41,8 @@ class ToTest {
 
 class Process {
  public:
-  // REQUIRES: no thread runs here. `body` runs in the child, which then ends without running the test's destructors.
+  // Forks a child that runs `body` and then ends without running the test's destructors. REQUIRES: this process has one
+  // thread.
   explicit Process(const std::function<void(const ToTest&)>& body) {
     int pair[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
@@ -74,7 +75,7 @@ class Process {
   void Tell() const { CHECK(send(fd_, "!", 1, MSG_NOSIGNAL) == 1); }
 
   // The next line that the process sends; "" if it has ended without one, or sends nothing for a minute.
-  std::string Hear() {
+  std::string NextLine() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (;;) {
       if (const std::size_t end = said_.find('\n'); end != std::string::npos) {

@@ -1,5 +1,5 @@
-// Which thread advances pending operations, and how a thread waits, on a clock that the test moves; with real threads
-// only if two of them must interact.
+// Which thread advances pending operations, and how a thread waits, on a clock that the test moves. Real threads are
+// used only if two threads must interact.
 #include "collectives/communicator/progress.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 constexpr Duration kAdvanceTakes = microseconds(10);
 
-// Operations that end when the test says so. Each Advance takes kAdvanceTakes on the test's clock.
+// Operations that end when the test says so. Each Advance takes the time kAdvanceTakes on the test's clock.
 class Source final : public ProgressSource {
  public:
   explicit Source(ManualClock& clock) : clock_(clock) {}
@@ -100,9 +100,9 @@ struct World {
   explicit World(const ProgressOptions& options)
       : source(clock), waiter(clock), progress(options, source, callbacks, clock, waiter) {}
 
-  // Waits until `until` for something that never happens.
-  bool WaitInVain(Duration until, Sequence waited = 0) {
-    return progress.DriveUntil(clock.Now() + until, waited, [] { return false; });
+  // Waits for the duration `until` for something that never happens.
+  bool WaitForNothing(Duration until, Sequence waited = 0) {
+    return progress.AdvanceUntil(clock.Now() + until, waited, [] { return false; });
   }
 
   ManualClock clock;
@@ -121,13 +121,14 @@ TEST_CASE("a thread that waits polls, then yields, then sleeps, and looks again 
   world.source.on_sleep = [&] {
     if (world.source.sleeps == 1) advances_awake = world.source.advances;
   };
-  CHECK_FALSE(world.WaitInVain(milliseconds(250), 7));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(250), 7));
   CHECK(advances_awake > 1400 / 10);
   CHECK(advances_awake < 1400 / 10 + 5);
-  CHECK(world.waiter.yields > 1000 / 10 - 5);                 // one in each poll of the yielding phase
-  CHECK(world.waiter.yields < 1000 / 10 + 400 / 10 / 8 + 5);  // and one in eight polls of the spinning phase
-  CHECK(world.source.sleeps == 3);                            // for at most 100 ms each
-  CHECK(world.source.advances == advances_awake + 3);         // it does not poll between the sleeps
+  CHECK(world.waiter.yields > 1000 / 10 - 5);  // one yield in each poll of the yielding phase
+  // and one yield in every eight polls of the spinning phase
+  CHECK(world.waiter.yields < 1000 / 10 + 400 / 10 / 8 + 5);
+  CHECK(world.source.sleeps == 3);                     // each sleep lasts at most 100 ms
+  CHECK(world.source.advances == advances_awake + 3);  // one poll after each sleep
   CHECK(world.source.arms == world.source.disarms);
   CHECK(world.source.blocked_on == 7);
   CHECK_FALSE(world.progress.lock().IsHeld());
@@ -136,7 +137,7 @@ TEST_CASE("a thread that waits polls, then yields, then sleeps, and looks again 
 TEST_CASE("a sleep ends with the wait at the latest") {
   World world({.policy = {}, .shared_core_policy = {}, .has_thread = false});
   const TimePoint until = world.clock.Now() + milliseconds(30);
-  CHECK_FALSE(world.WaitInVain(milliseconds(30)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(30)));
   CHECK(world.source.slept_until == until);
   CHECK(world.waiter.yields == 0);
 }
@@ -144,16 +145,16 @@ TEST_CASE("a sleep ends with the wait at the latest") {
 TEST_CASE("a wait ends when its condition holds, without another look") {
   World world(kSpinsAndYields);
   world.source.on_advance = [&] { world.source.ended = world.source.advances == 3 ? 1 : 0; };
-  CHECK(world.progress.DriveUntil(TimePoint::max(), 1, [&] { return world.source.ended == 1; }));
+  CHECK(world.progress.AdvanceUntil(TimePoint::max(), 1, [&] { return world.source.ended == 1; }));
   CHECK(world.source.advances == 3);
-  CHECK(world.progress.DriveUntil(TimePoint::max(), 1, [&] { return world.source.ended == 1; }));
+  CHECK(world.progress.AdvanceUntil(TimePoint::max(), 1, [&] { return world.source.ended == 1; }));
   CHECK(world.source.advances == 3);
 }
 
 TEST_CASE("bytes that move end the idleness, and leave time for deadlines") {
   World world(kSpinsAndYields);
   world.source.moves = true;
-  CHECK_FALSE(world.WaitInVain(milliseconds(10)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(10)));
   CHECK(world.source.sleeps == 0);
   CHECK(world.waiter.yields == 0);
   CHECK(world.source.checks_while_moving > 0);
@@ -162,14 +163,14 @@ TEST_CASE("bytes that move end the idleness, and leave time for deadlines") {
 TEST_CASE("a rank that waits for one on its own core gives the core away at once; otherwise it polls for a moment") {
   World here(kSpinsAndYields);
   here.source.awaited = AwaitedRanks::kOnThisCore;
-  CHECK_FALSE(here.WaitInVain(microseconds(400)));
+  CHECK_FALSE(here.WaitForNothing(microseconds(400)));
   CHECK(here.waiter.yields >= 400 / 10 - 2);
 
   World elsewhere({.policy = WaitPolicy::YieldsAtOnce(), .shared_core_policy = {}, .has_thread = false});
   elsewhere.source.awaited = AwaitedRanks::kOnOtherCores;
-  CHECK_FALSE(elsewhere.WaitInVain(microseconds(20)));
+  CHECK_FALSE(elsewhere.WaitForNothing(microseconds(20)));
   CHECK(elsewhere.waiter.yields == 0);
-  CHECK_FALSE(elsewhere.WaitInVain(microseconds(400)));
+  CHECK_FALSE(elsewhere.WaitForNothing(microseconds(400)));
   CHECK(elsewhere.waiter.yields > 30);
 }
 
@@ -177,7 +178,7 @@ TEST_CASE("where others want the core, the policy for shared cores takes over") 
   World world(kSpinsAndYields);
   world.waiter.yield_takes = microseconds(20);
   const TimePoint began = world.clock.Now();
-  CHECK_FALSE(world.WaitInVain(milliseconds(50)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(50)));
   CHECK_FALSE(world.progress.spins());
   CHECK(world.source.sleeps == 1);
   CHECK(world.source.slept_from - began < milliseconds(1));
@@ -186,14 +187,14 @@ TEST_CASE("where others want the core, the policy for shared cores takes over") 
 TEST_CASE("a sleeper looks once more while it arms, and does not sleep on work that it has not seen") {
   World world({.policy = {}, .shared_core_policy = {}, .has_thread = false});
   world.source.finds_while_arming = true;
-  CHECK_FALSE(world.WaitInVain(milliseconds(1)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(1)));
   CHECK(world.source.sleeps == 0);
   CHECK(world.source.arms == world.source.disarms);
 
   world.source.finds_while_arming = false;
   world.source.issued_now = 1;  // issued after the last Advance
   world.source.on_advance = [&] { world.source.issued_seen = world.source.advances > 200 ? 1 : 0; };
-  CHECK_FALSE(world.WaitInVain(milliseconds(110)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(110)));
   CHECK(world.source.advances > 200);
   CHECK(world.source.sleeps == 2);
 }
@@ -201,7 +202,7 @@ TEST_CASE("a sleeper looks once more while it arms, and does not sleep on work t
 TEST_CASE("nothing sleeps while what moves would not wake it") {
   World world({.policy = {}, .shared_core_policy = {}, .has_thread = false});
   world.source.before_sleep = [] { return ProgressSource::BeforeSleep::kYield; };
-  CHECK_FALSE(world.WaitInVain(milliseconds(1)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(1)));
   CHECK(world.source.arms == 0);
   CHECK(world.waiter.yields > 50);
 }
@@ -214,7 +215,7 @@ TEST_CASE("a process that did not run for longer than a pause says so, where its
     world.source.on_advance = [&] {
       if (world.source.advances == 5) world.clock.Advance(seconds(3));
     };
-    CHECK_FALSE(world.WaitInVain(seconds(4)));
+    CHECK_FALSE(world.WaitForNothing(seconds(4)));
     CHECK(world.source.pauses.size() == (sees ? 1 : 0));
     if (sees) CHECK(world.source.pauses.front() == seconds(3) + kAdvanceTakes);
   }
@@ -227,7 +228,7 @@ TEST_CASE("functions that wait for an operation run as soon as it has ended, wit
                          ran = true;
                          CHECK(status);
                          CHECK_FALSE(world.progress.lock().IsHeld());
-                         CHECK_FALSE(world.WaitInVain(microseconds(100)));  // a callback may wait
+                         CHECK_FALSE(world.WaitForNothing(microseconds(100)));  // a callback may wait
                        }});
   world.source.on_callbacks = [&] {
     world.callbacks.Run([&](const auto& one) { return world.source.ended >= one.sequence; },
@@ -238,7 +239,7 @@ TEST_CASE("functions that wait for an operation run as soon as it has ended, wit
     world.source.ended = 1;
     world.callbacks.OnEnded();
   };
-  CHECK_FALSE(world.WaitInVain(milliseconds(1)));
+  CHECK_FALSE(world.WaitForNothing(milliseconds(1)));
   CHECK(ran);
   CHECK(world.callbacks.empty());
 }
@@ -248,7 +249,7 @@ TEST_CASE("one thread at a time advances; another one parks, and is notified whe
   world.progress.Enter();
   std::atomic<bool> asked{false}, ended{false};
   std::thread other([&] {
-    CHECK(world.progress.DriveUntil(TimePoint::max(), 1, [&] {
+    CHECK(world.progress.AdvanceUntil(TimePoint::max(), 1, [&] {
       asked = true;
       return ended.load();
     }));

@@ -1,5 +1,5 @@
-// Ranks as processes that are killed, stopped and replaced. The remaining ranks continue, with right sums, over sockets
-// and shared memory, with every kind of store; no other process can join them.
+// Ranks as processes that are killed, stopped and replaced. The remaining ranks continue and compute right sums, over
+// sockets and shared memory, with every kind of store. No process outside the job can join them.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -27,12 +27,12 @@ namespace rebuild_processes_test {
 
 using namespace std::chrono_literals;
 
-// The store through which the ranks of a test meet.
+// The store that the ranks of a test use for the rendezvous.
 class Place {
  public:
-  enum class Kind { kFile, kOutside, kRankZero };  // a file, a store in a process of its own, or a store in rank 0
+  enum class Kind { kFile, kOutside, kRankZero };  // a file, a store in a separate process, or a store in rank 0
 
-  // `token`: "" for none.
+  // `token`: "" means that there is no token.
   explicit Place(Kind kind, const std::string& token = "") {
     options_.rendezvous = kind == Kind::kFile ? directory_.StoreUrl() : port_.StoreUrl();
     options_.external_store = kind == Kind::kOutside;
@@ -46,7 +46,7 @@ class Place {
       test.Say(server ? "serves" : server.error().ToString());
       test.Await();
     });
-    REQUIRE(server_->Hear() == "serves");
+    REQUIRE(server_->NextLine() == "serves");
   }
 
   ConnectOptions For(Rank rank, int world_size, Path path) const {
@@ -84,7 +84,7 @@ Error WorkUntilItFails(Communicator& communicator, int first_rank, std::int64_t 
   }
 }
 
-// Rebuilds, computes a sum, and sends the outcome to the test: "rank 1 of 2: sum 5; generation 1 ...".
+// Rebuilds, computes a sum, and sends the outcome to the test, such as "rank 1 of 2: sum 5; generation 1 ...".
 std::unique_ptr<Communicator> GoOn(Communicator& communicator, int first_rank, const ToTest& test,
                                    const RebuildOptions& options = {}) {
   auto next = communicator.Rebuild(options);
@@ -109,18 +109,18 @@ std::vector<Process> Start(const Place& place, int ranks, Path path, const Body&
     if (adjust) adjust(options);
     processes.emplace_back([&body, options, rank, ranks](const ToTest& test) {
       auto communicator = Connect(options);
-      if (!communicator) return test.Say("not met: " + communicator.error().ToString());
+      if (!communicator) return test.Say("no rendezvous: " + communicator.error().ToString());
       const auto sum = SumOfAll(**communicator, rank);
       if (!sum || *sum != (std::int64_t{1} << ranks) - 1) return test.Say("no sum");
       test.Say("runs");
       body(**communicator, rank, test);
     });
   }
-  for (Process& process : processes) REQUIRE(process.Hear() == "runs");
+  for (Process& process : processes) REQUIRE(process.NextLine() == "runs");
   return processes;
 }
 
-// Waits until the file exists: an operation's error is returned before the records of the failure are written.
+// Waits until the file exists, because an operation returns its error before the records of the failure are written.
 bool Appears(const std::string& file) {
   for (const TimePoint deadline = SteadyClock().Now() + 20s; SteadyClock().Now() < deadline;
        std::this_thread::sleep_for(1ms))
@@ -150,12 +150,12 @@ TEST_CASE(
         Rank now = 0;
         for (Rank rank = 0; rank < 3; ++rank) {
           if (rank == victim) continue;
-          const std::string said = processes[static_cast<std::size_t>(rank)].Hear();
+          const std::string said = processes[static_cast<std::size_t>(rank)].NextLine();
           CHECK_HAS(said, fmt::format("rank {} of 2: sum {}; generation 1 of 2 ranks", now, 7 - (1 << victim)));
           CHECK_HAS(said, fmt::format("{} was {}", now, rank));
           CHECK_HAS(said, fmt::format("gone: rank {} (host ", victim));
-          CHECK_HAS(said, fmt::format("pid {}): found dead by rank", pid));
-          CHECK(processes[static_cast<std::size_t>(rank)].Hear() == "ok");
+          CHECK_HAS(said, fmt::format("pid {}): was found dead by rank", pid));
+          CHECK(processes[static_cast<std::size_t>(rank)].NextLine() == "ok");
           StateFault(1, 1, "typed_error peer_lost", {.path = path == Path::kTcp ? "tcp" : "shm", .layer = "processes"});
           ++now;
         }
@@ -171,13 +171,13 @@ TEST_CASE("Two that die together cost one rebuild, and the last one goes on alon
     WorkUntilItFails(*next, rank, 9);
     (void)GoOn(*next, rank, test, {.settle = 2s});
   });
-  processes[2].Signal(SIGSTOP);  // so that it cannot answer the first death before it dies itself
+  processes[2].Signal(SIGSTOP);  // so that rank 2 cannot react to the first death before rank 2 dies itself
   processes[1].Kill();
   processes[2].Kill();
-  CHECK_HAS(processes[0].Hear(), "rank 0 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
-  CHECK_HAS(processes[3].Hear(), "rank 1 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
+  CHECK_HAS(processes[0].NextLine(), "rank 0 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
+  CHECK_HAS(processes[3].NextLine(), "rank 1 of 2: sum 9; generation 1 of 2 ranks; 0 was 0, 1 was 3; gone: rank 1 ");
   processes[0].Kill();
-  CHECK_HAS(processes[3].Hear(), "rank 0 of 1: sum 8; generation 2 of 1 ranks; 0 was 1; gone: rank 0 ");
+  CHECK_HAS(processes[3].NextLine(), "rank 0 of 1: sum 8; generation 2 of 1 ranks; 0 was 1; gone: rank 0 ");
   StateFault(2, 2, "correct", {.path = "shm", .layer = "processes"});
 }
 
@@ -186,11 +186,11 @@ TEST_CASE("A rank that dies when it has seen the failure, in the midst of the re
   auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
     WorkUntilItFails(communicator, rank, 7);
     if (rank == 1)
-      kill(getpid(), SIGKILL);  // the others get its failure notice, or, if that was not sent yet, detect that it died
+      kill(getpid(), SIGKILL);  // the others get this rank's failure notice or, without one, detect its death
     (void)GoOn(communicator, rank, test, {.settle = 1s});
   });
   processes[2].Kill();
-  const std::string said = processes[0].Hear();
+  const std::string said = processes[0].NextLine();
   CHECK_HAS(said, "rank 0 of 1: sum 1; generation 1 of 1 ranks");
   CHECK_HAS(said, "gone: rank 1 (host ");
   CHECK_HAS(said, "did not come within");
@@ -198,7 +198,8 @@ TEST_CASE("A rank that dies when it has seen the failure, in the midst of the re
   StateFault(2, 2, "correct", {.path = "tcp", .layer = "processes"});
 }
 
-TEST_CASE("A rank that was stopped for too long is told that the others went on, and can touch nothing of theirs") {
+TEST_CASE(
+    "A rank that was stopped for too long gets the error that the others went on, and can touch nothing of theirs") {
   for (const Path path : {Path::kTcp, Path::kShm}) {
     CAPTURE(static_cast<int>(path));
     const Place place(Place::Kind::kFile);
@@ -219,7 +220,8 @@ TEST_CASE("A rank that was stopped for too long is told that the others went on,
           bool right = true;
           for (bool goes_on = true; goes_on && right;) {
             const auto sum = SumOfAll(*next, rank);
-            std::int32_t last = rank == 0 && test.Heard() ? 1 : 0;  // both leave the loop in the same round
+            // so that both ranks leave the loop in the same round
+            std::int32_t last = rank == 0 && test.HasSignal() ? 1 : 0;
             right = sum && *sum == 5 && next->AllReduce(&last, &last, 1, DataType::kInt32, ReduceOp::kMax).has_value();
             goes_on = last == 0;
           }
@@ -229,17 +231,18 @@ TEST_CASE("A rank that was stopped for too long is told that the others went on,
         [](ConnectOptions& options) { options.timeout = 3s; });
     processes[1].Signal(SIGSTOP);
     for (Process& process : processes) process.Tell();
-    for (const std::size_t rank : {0u, 2u}) CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
+    for (const std::size_t rank : {0u, 2u})
+      CHECK_HAS(processes[rank].NextLine(), "of 2: sum 5; generation 1 of 2 ranks");
     processes[1].Signal(SIGCONT);
-    const std::string error = processes[1].Hear();
+    const std::string error = processes[1].NextLine();
     CHECK(!error.empty());
-    const std::string stale = processes[1].Hear();
-    CHECK_HAS(stale, "stale: generation 1 of job 'default' has gone on with 2 ranks and without this process");
+    const std::string stale = processes[1].NextLine();
+    CHECK_HAS(stale, "stale: generation 1 of job 'default' continues with 2 ranks and without this process");
     CHECK_HAS(stale, "did not come within");
-    const std::string again = processes[1].Hear();
+    const std::string again = processes[1].NextLine();
     CHECK_MESSAGE(again.find("it could") == std::string::npos, again);
     processes[0].Tell();
-    for (const std::size_t rank : {0u, 2u}) CHECK(processes[rank].Hear() == "right");
+    for (const std::size_t rank : {0u, 2u}) CHECK(processes[rank].NextLine() == "right");
     StateFault(4, 1, "typed_error stale", {.path = path == Path::kTcp ? "tcp" : "shm", .layer = "processes"});
   }
 }
@@ -253,7 +256,8 @@ TEST_CASE("A store that a rank serves is as good as that rank: while it lives th
       test.Await();
     });
     processes[1].Kill();
-    for (const std::size_t rank : {0u, 2u}) CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
+    for (const std::size_t rank : {0u, 2u})
+      CHECK_HAS(processes[rank].NextLine(), "of 2: sum 5; generation 1 of 2 ranks");
   }
   {
     const Place place(Place::Kind::kRankZero);
@@ -263,20 +267,20 @@ TEST_CASE("A store that a rank serves is as good as that rank: while it lives th
     });
     processes[0].Kill();
     for (const std::size_t rank : {1u, 2u}) {
-      const std::string said = processes[rank].Hear();
+      const std::string said = processes[rank].NextLine();
       CHECK_HAS(said, "rebuild_failed: ");
-      CHECK_HAS(said, "the store lived in one of the ranks and has died with it");
+      CHECK_HAS(said, "the store was served by one of the ranks and died with it");
       CHECK_HAS(said, "rondo run");
       CHECK_HAS(said, "first cause: store_lost");
     }
   }
 }
 
-TEST_CASE("A newcomer joins ranks that are in order, and one that died is replaced") {
+TEST_CASE("A joiner is admitted to ranks without a failure, and a rank that died is replaced") {
   for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside, Place::Kind::kRankZero}) {
     CAPTURE(static_cast<int>(kind));
     const Place place(kind);
-    const auto newcomer = [&](int mark) {
+    const auto joiner = [&](int mark) {
       ConnectOptions options = place.For(0, 0, Path::kAuto);
       options.rank = std::nullopt;
       options.world_size = std::nullopt;
@@ -301,22 +305,22 @@ TEST_CASE("A newcomer joins ranks that are in order, and one that died is replac
       const auto next = GoOn(*grown, rank, test, {.max_ranks = 3, .settle = 9s});
       test.Await();
     });
-    Process first = newcomer(2);
+    Process first = joiner(2);
     for (Process* process : {&processes[0], &processes[1], &first}) {
-      const std::string said = process->Hear();
+      const std::string said = process->NextLine();
       CHECK_HAS(said, "of 3: sum 7; generation 1 of 3 ranks; 0 was 0, 1 was 1, 2 is new");
     }
     processes[1].Kill();
-    Process second = newcomer(3);
+    Process second = joiner(3);
     for (Process* process : {&processes[0], &first, &second}) {
-      const std::string said = process->Hear();
+      const std::string said = process->NextLine();
       CHECK_HAS(said, "of 3: sum 13; generation 2 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 ");
     }
   }
 }
 
-// The error of a process that tries to join, and is refused because it has another token.
-std::string HearWrongNewcomer(const Place& place, const std::string& token) {
+// Returns the error of a process that tries to join and is refused, because it has another token.
+std::string RefusalOfWrongJoiner(const Place& place, const std::string& token) {
   ConnectOptions options = place.For(0, 0, Path::kAuto);
   options.rank = std::nullopt;
   options.world_size = std::nullopt;
@@ -327,10 +331,10 @@ std::string HearWrongNewcomer(const Place& place, const std::string& token) {
            auto communicator = Connect(options);
            test.Say(communicator ? "it got in" : communicator.error().ToString());
          })
-      .Hear();
+      .NextLine();
 }
 
-TEST_CASE("With a token ranks go on and take newcomers who know it; who does not know it gets into no roster") {
+TEST_CASE("With a token, ranks continue and admit joiners that have it; a process without it gets into no roster") {
   for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside}) {
     CAPTURE(static_cast<int>(kind));
     const Place place(kind, "secret");
@@ -344,9 +348,9 @@ TEST_CASE("With a token ranks go on and take newcomers who know it; who does not
           test.Await();
         },
         [](ConnectOptions& options) { options.timeout = 50s; });
-    // The ranks are waiting for a third rank, and continue to wait.
+    // The ranks wait for a third rank during this loop.
     for (const std::string wrong : {"Secret", ""}) {
-      const std::string said = HearWrongNewcomer(place, wrong);
+      const std::string said = RefusalOfWrongJoiner(place, wrong);
       if (kind == Place::Kind::kFile) {
         CHECK_HAS(said, "version_mismatch: ");
         CHECK_HAS(said, "token_fingerprint is '");
@@ -359,7 +363,7 @@ TEST_CASE("With a token ranks go on and take newcomers who know it; who does not
     options.world_size = std::nullopt;
     options.join = true;
     options.timeout = 50s;
-    Process newcomer([options](const ToTest& test) {
+    Process joiner([options](const ToTest& test) {
       auto communicator = Connect(options);
       if (!communicator) return test.Say(communicator.error().ToString());
       const auto sum = SumOfAll(**communicator, 2);
@@ -368,11 +372,11 @@ TEST_CASE("With a token ranks go on and take newcomers who know it; who does not
       const auto next = GoOn(**communicator, 2, test);
       test.Await();
     });
-    CHECK(newcomer.Hear() == "sum 7");
-    for (Process& process : processes) CHECK_HAS(process.Hear(), "of 3: sum 7; generation 1 of 3 ranks");
+    CHECK(joiner.NextLine() == "sum 7");
+    for (Process& process : processes) CHECK_HAS(process.NextLine(), "of 3: sum 7; generation 1 of 3 ranks");
     processes[1].Kill();
-    for (Process* process : {&processes[0], &newcomer}) {
-      const std::string said = process->Hear();
+    for (Process* process : {&processes[0], &joiner}) {
+      const std::string said = process->NextLine();
       CHECK_HAS(said, "of 2: sum 5; generation 2 of 2 ranks; 0 was 0, 1 was 2; gone: rank 1 ");
     }
   }
@@ -396,14 +400,14 @@ TEST_CASE("The flight recorder's files carry the generation in which their opera
       [&](ConnectOptions& options) { options.communicator.record_dir = records.path(); });
   processes[1].Kill();
   for (const std::size_t rank : {0u, 2u}) {
-    CHECK_HAS(processes[rank].Hear(), "of 2: sum 5; generation 1 of 2 ranks");
-    CHECK(processes[rank].Hear() == R"("generation": 1, )");
+    CHECK_HAS(processes[rank].NextLine(), "of 2: sum 5; generation 1 of 2 ranks");
+    CHECK(processes[rank].NextLine() == R"("generation": 1, )");
   }
   CHECK(Appears(records.File("rondo-default-g0-group0-rank0.json")));
   CHECK(Appears(records.File("rondo-default-g0-group0-rank2.json")));
   CHECK_FALSE(std::filesystem::exists(records.File("rondo-default-g1-group0-rank0.json")));
   processes[2].Kill();
-  CHECK_HAS(processes[0].Hear(), "peer_lost: ");
+  CHECK_HAS(processes[0].NextLine(), "peer_lost: ");
   CHECK(Appears(records.File("rondo-default-g1-group0-rank0.json")));
 }
 
@@ -417,11 +421,11 @@ TEST_CASE("A part that is too small for min_ranks does not go on, and says who i
     test.Say(twice ? "twice" : twice.error().ToString());
   });
   processes[1].Kill();
-  const std::string said = processes[0].Hear();
-  CHECK_HAS(said, "rebuild_failed: 1 ranks are there to go on after generation 0");
+  const std::string said = processes[0].NextLine();
+  CHECK_HAS(said, "rebuild_failed: 1 ranks are present to continue after generation 0");
   CHECK_HAS(said, "absent: rank 1 (host ");
-  CHECK_HAS(processes[0].Hear(), "rank 0 of 1: sum 1; generation 1 of 1 ranks");
-  CHECK_HAS(processes[0].Hear(), "invalid_argument: rank 0 has rebuilt this communicator already");
+  CHECK_HAS(processes[0].NextLine(), "rank 0 of 1: sum 1; generation 1 of 1 ranks");
+  CHECK_HAS(processes[0].NextLine(), "invalid_argument: rank 0 has already rebuilt this communicator");
 }
 
 }  // namespace rebuild_processes_test

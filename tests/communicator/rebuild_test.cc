@@ -1,5 +1,5 @@
-// A communicator's own part of a rebuild, with a rebuilder that records its calls. rebuild_processes_test.cc tests
-// whole rebuilds, with real processes that are killed and stopped.
+// What a communicator itself does in a rebuild, with a rebuilder that only records its calls. rebuild_processes_test.cc
+// tests whole rebuilds, with real processes that are killed and stopped.
 #include "collectives/rebuild.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace rebuild_test {
 
 using namespace std::chrono_literals;
 
-// Records its calls. It never succeeds, so that it can be called again.
+// A rebuilder that records its calls. It never succeeds, so that it can be called again.
 class RecordingRebuilder final : public Rebuilder {
  public:
   struct Asked {
@@ -84,7 +84,7 @@ TEST_CASE("Options that make no sense are refused, and the communicator goes on"
   });
 }
 
-TEST_CASE("The rebuilder is told why, and who went without a word") {
+TEST_CASE("The rebuilder gets the reason, and which ranks ended without a goodbye") {
   World world(3);
   world.Run([&](Communicator& communicator) {
     Status status = communicator.Barrier();
@@ -101,7 +101,7 @@ TEST_CASE("The rebuilder is told why, and who went without a word") {
   });
 }
 
-TEST_CASE("An aborted communicator is rebuilt without taking anybody for dead") {
+TEST_CASE("An aborted communicator is rebuilt without taking any rank for dead") {
   World world(2);
   world.Run([&](Communicator& communicator) {
     CHECK(communicator.Barrier());
@@ -122,7 +122,7 @@ TEST_CASE("One in order is closed by all of its ranks, and then nothing has fail
   world.Run([&](Communicator& communicator) {
     std::int32_t one = 1, sum = 0;
     Work work = communicator.AllReduceAsync(&one, &sum, 1, DataType::kInt32, ReduceOp::kSum);
-    (void)communicator.Rebuild();  // operations that were issued before end first
+    (void)communicator.Rebuild();  // Rebuild returns only after all operations that were issued earlier have ended
     CHECK(sum == 2);
     CHECK(work.Wait());
     const auto& asked = world.rebuilders[static_cast<std::size_t>(communicator.rank())]->asked();
@@ -134,7 +134,7 @@ TEST_CASE("One in order is closed by all of its ranks, and then nothing has fail
   });
 }
 
-TEST_CASE("A rank that does not come to the rebuild of one in order is told by its next call") {
+TEST_CASE("A rank that does not come to the rebuild of one in order gets the error from its next call") {
   World world(2);
   std::latch rebuilt(1);
   world.Run([&](Communicator& communicator) {
@@ -183,13 +183,13 @@ TEST_CASE("A report says who came from where and who is gone, in words") {
   const RebuildReport report{.generation = 4,
                              .old_generation = 3,
                              .old_ranks = {0, 2, kNoRank},
-                             .gone = {{.old_rank = 1, .host = "a", .pid = 17, .why = "found dead by rank 0"}}};
+                             .gone = {{.old_rank = 1, .host = "a", .pid = 17, .why = "was found dead by rank 0"}}};
   CHECK(report.ToString() ==
-        "generation 4 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 (host a, pid 17): found dead by rank 0");
+        "generation 4 of 3 ranks; 0 was 0, 1 was 2, 2 is new; gone: rank 1 (host a, pid 17): was found dead by rank 0");
   CHECK(report.NewRankOf(2) == 1);
   CHECK(report.NewRankOf(1) == kNoRank);
   CHECK(report.NewRankOf(kNoRank) == kNoRank);
-  CHECK(report.newcomers() == 1);
+  CHECK(report.joiners() == 1);
   CHECK(RebuildReport{.generation = 5}.ToString() == "generation 5, not rebuilt");
 }
 

@@ -1,5 +1,5 @@
 // Reproducible mode: every reduction is ((0 op 1) op 2) op ..., for every algorithm, transport and timing. The expected
-// result is computed here, on data whose sum has other bits in nearly every other order.
+// result is computed here, on data for which nearly every other order gives different bits.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -24,19 +24,19 @@
 namespace rondo {
 namespace reproducible_test {
 
-constexpr std::size_t kCount = 300;  // elements in all; a multiple of every world size below
+constexpr std::size_t kCount = 300;  // elements in all; a multiple of every world size in kWorlds
 constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 constexpr std::uint64_t kMaxSimulatedRanks = 6;
 
 using Bits = std::vector<std::uint64_t>;  // the bits of elements of any type
 
-// The input of a rank: magnitudes over many powers of two, with both signs.
+// The input of a rank: numbers of both signs, whose magnitudes cover many powers of two.
 double Operand(Rank rank, std::size_t i) {
   Random random(1000 * static_cast<std::uint64_t>(rank) + i);
   return std::ldexp(random.Unit() + 0.5, static_cast<int>(random.Below(11)) - 5) * (random.Chance(0.5) ? 1 : -1);
 }
 
-// One type and operation: how an element is stored, and one step of the fold. `last`: the step completes the result.
+// A type and an operation: how an element is stored, and one step of the fold. `last`: the step completes the result.
 struct Arithmetic {
   DataType type;
   ReduceOp op;
@@ -128,7 +128,7 @@ std::vector<AlgorithmEntry> Reductions() {
   return entries;
 }
 
-// Checks every algorithm that serves reproducible mode, on one communicator.
+// Checks every algorithm that supports reproducible mode, on one communicator.
 void CheckAll(Communicator& communicator) {
   for (const AlgorithmEntry& entry : Reductions()) {
     if (!entry.traits.left_fold) continue;
@@ -146,7 +146,8 @@ void CheckAll(Communicator& communicator) {
   for (const std::uint64_t count : {1u, 100u, 30'000u, 600'000u}) {
     const auto choice = communicator.Choose({Collective::kAllReduce, count, DataType::kFloat32});
     REQUIRE(choice);
-    const bool is_intranode = choice->algorithm == Algorithm::kIntranode;  // not in the table, but a left fold
+    // the intranode path is not in the table of algorithms, but computes a left fold
+    const bool is_intranode = choice->algorithm == Algorithm::kIntranode;
     CHECK((is_intranode || FindAlgorithm(Collective::kAllReduce, choice->algorithm)->traits.left_fold));
   }
 }
@@ -198,10 +199,10 @@ TEST_CASE("it is the left fold over TCP and in shared memory, too") {
   };
   for (const Way way : {Way{2, Path::kTcp}, Way{3, Path::kTcp}, Way{5, Path::kTcp}, Way{3, Path::kShm}}) {
     const std::size_t world = way.world;
-    const std::filesystem::path meeting = std::filesystem::temp_directory_path() /
-                                          ("rondo_fold_" + std::to_string(::getpid()) + "_" + std::to_string(world));
+    const std::filesystem::path rendezvous = std::filesystem::temp_directory_path() /
+                                             ("rondo_fold_" + std::to_string(::getpid()) + "_" + std::to_string(world));
     ConnectOptions options;
-    options.rendezvous = "file://" + meeting.string();
+    options.rendezvous = "file://" + rendezvous.string();
     options.addresses = {"127.0.0.1"};
     options.path = way.path;
     Reproducible(options.communicator);
@@ -212,7 +213,7 @@ TEST_CASE("it is the left fold over TCP and in shared memory, too") {
       CheckAll(communicator);
       CHECK(TextOf(communicator.Close()) == "ok");
     });
-    std::filesystem::remove(meeting);
+    std::filesystem::remove(rendezvous);
   }
 }
 
@@ -256,7 +257,7 @@ TEST_CASE("an algorithm that is no left fold is refused, and an operation may wa
       REQUIRE(!status);
       CHECK(status.error().code() == ErrorCode::kInvalidArgument);
       CHECK(status.error().message().find("left fold in rank order") != std::string::npos);
-      // The message names an algorithm that would serve.
+      // The message names an algorithm that supports this call.
       CHECK(status.error().message().find("direct") != std::string::npos);
       Reduction waived(communicator, entry, kArithmetics[0], {.reproducible = false});
       CHECK(waived.work.Wait());

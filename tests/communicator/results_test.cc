@@ -1,4 +1,5 @@
-// Results of operations: the right values, and the same bits on all ranks, for every way of waiting and kind of memory.
+// Results of operations: the right values, and the same bits on all ranks, for every method of waiting and every kind
+// of memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 namespace rondo {
 namespace results_test {
 
-// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
+// doctest's asserts are thread-safe, but the rest of doctest is not. So every check here is on plain values, such as
+// texts and numbers.
 
 TEST_CASE("every rank holds the sum, in place and out of place, blocking and asynchronous") {
   for (const int ranks : {1, 2, 3, 4, 5}) {

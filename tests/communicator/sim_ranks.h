@@ -64,13 +64,13 @@ class SimRanks {
       }
       for (const auto& communicator : communicators_) communicator->Progress();
       if (over) return "";
-      // If the network has nothing to do, only a deadline can end the works.
+      // If no event of the network is due, only a deadline can end the works.
       if (!network_.Step()) network_.clock()->Advance(std::chrono::milliseconds(20));
     }
   }
 
  private:
-  // The only thread must not block.
+  // A waiter that does not block, because there is only one thread.
   class NoWaiter final : public Waiter {
    public:
     void Sleep(Endpoint&, int, TimePoint) override { RONDO_CHECK(false, "a rank sleeps"); }

@@ -24,7 +24,7 @@ namespace split_test {
 
 using namespace std::chrono_literals;
 
-// A transport that can open only this many endpoints, as if the process had few descriptors left.
+// A transport that can open at most `endpoints` endpoints, as if the process had few descriptors left.
 class ScarceTransport final : public Transport {
  public:
   ScarceTransport(std::shared_ptr<Transport> real, int endpoints) : real_(std::move(real)), endpoints_(endpoints) {}
@@ -56,7 +56,7 @@ TEST_CASE("split makes groups by color, ordered by key, that work side by side w
       CHECK(*group == nullptr);
     } else {
       CHECK((*group)->world_size() == 2);
-      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the rank that was higher before has the lower key
+      CHECK((*group)->rank() == (rank < 2 ? 1 : 0));  // the keys reverse the order of the ranks
       std::int32_t value = rank;
       CHECK((*group)->AllReduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum));
       CHECK(value == (rank % 2 == 0 ? 2 : 4));
@@ -73,7 +73,7 @@ TEST_CASE("split makes groups by color, ordered by key, that work side by side w
   });
 }
 
-// A transport that records with which rail each endpoint begins.
+// A transport that records the first rail of each endpoint.
 class RailsSeen final : public Transport {
  public:
   RailsSeen(std::shared_ptr<Transport> real, std::vector<std::uint32_t>& seen) : real_(std::move(real)), seen_(seen) {}
@@ -120,7 +120,7 @@ TEST_CASE("a group may have other rails than the communicator that it is split f
       });
 }
 
-TEST_CASE("rails that make no sense are refused and fail nothing else; ranks that want different ones are told") {
+TEST_CASE("rails that make no sense are refused and fail nothing else; ranks that want different ones get an error") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     for (const GroupOptions& options :
@@ -133,7 +133,7 @@ TEST_CASE("rails that make no sense are refused and fail nothing else; ranks tha
     const auto differ = communicator.Split(0, 0, {.rails = static_cast<std::uint32_t>(communicator.rank() + 1)});
     REQUIRE(!differ);
     CHECK(differ.error().code() == ErrorCode::kMismatch);
-    CHECK(differ.error().ToString().find("rails from 0 on") != std::string::npos);
+    CHECK(differ.error().ToString().find("rails from rail 0 on") != std::string::npos);
   });
 }
 
@@ -161,10 +161,11 @@ TEST_CASE("where one rank cannot make its group no rank gets one, and all name i
 }
 
 TEST_CASE("a group that not all can have come by fails with what it was split from, for the same reason") {
-  // As after a death in Split's last step: rank 0 has the group and waits in it, and rank 1 never uses it.
+  // Tests the state after a death in Split's last step: rank 0 has the group and waits in it, and rank 1 never uses its
+  // group.
   InprocNetwork network(3);
-  std::latch left(3);  // otherwise a rank could die before the barrier has ended on all ranks
-  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 1 does not use its own
+  std::latch left(3);  // without this latch, rank 2 could die before the barrier has ended on all ranks
+  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 1 does not use its group
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     auto& group = groups[static_cast<std::size_t>(rank)];
@@ -180,14 +181,14 @@ TEST_CASE("a group that not all can have come by fails with what it was split fr
     CAPTURE(TextOf(status));
     REQUIRE(!status);
     CHECK(status.error().code() == ErrorCode::kPeerLost);
-    CHECK(status.error().message().find("what this group was split from failed") != std::string::npos);
+    CHECK(status.error().message().find("the communicator that this group was split from failed") != std::string::npos);
     CHECK(status.error().details().first_cause.find("caused by rank 2") != std::string::npos);
     CHECK(status.error().culprit() == kNoRank);  // the rank that died is not in this group
     CHECK(std::chrono::steady_clock::now() - began < 5s);
   });
 }
 
-TEST_CASE("who finds others gone in its new group is told why they gave it up, though it does not look at the parent") {
+TEST_CASE("a rank that finds others gone in its new group gets their reason, though it does not look at the parent") {
   InprocNetwork network(3);
   std::latch all_have_it(3), given_up(3);
   std::array<Result<std::unique_ptr<Communicator>>, 3> groups;
@@ -205,22 +206,25 @@ TEST_CASE("who finds others gone in its new group is told why they gave it up, t
     given_up.arrive_and_wait();
     if (rank != 0) return;
     std::vector<float> values(16);
-    const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
-                                            {.algorithm = Algorithm::kDirect});
-    CAPTURE(TextOf(told));
-    REQUIRE(!told);
-    CHECK(told.error().code() == ErrorCode::kPeerAborted);
-    CHECK(told.error().culprit() == 1);
-    CHECK(told.error().details().first_cause.find("no room is left") != std::string::npos);
+    const Status status = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
+                                              {.algorithm = Algorithm::kDirect});
+    CAPTURE(TextOf(status));
+    REQUIRE(!status);
+    CHECK(status.error().code() == ErrorCode::kPeerAborted);
+    CHECK(status.error().culprit() == 1);
+    CHECK(status.error().details().first_cause.find("no room is left") != std::string::npos);
   });
 }
 
-TEST_CASE("of two that disagree, one that hears it in a group is told that it is the other, not who passed it on") {
-  // In the parent, rank 2 finds that rank 0 broadcasts less than rank 2 expects; rank 0 has sent already. Rank 1 gets
-  // rank 2's notice, and notifies rank 0 in their group, in which the ranks have the reverse order.
+TEST_CASE(
+    "of two that disagree, one that learns of it in a group gets the name of the other, not of the rank that passed it "
+    "on") {
+  // In the parent, rank 0 broadcasts less than rank 2 expects. Rank 2 detects this only when rank 0 has already
+  // returned from its call. Rank 1 gets rank 2's notice, and notifies rank 0 in their group, in which the order of the
+  // ranks is reversed.
   InprocNetwork network(3);
   std::latch others_are_done(2), found(2), passed_on(1);
-  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 2 does not use its own
+  std::array<Result<std::unique_ptr<Communicator>>, 3> groups;  // rank 2 does not use its group
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     auto& group = groups[static_cast<std::size_t>(rank)];
@@ -242,15 +246,16 @@ TEST_CASE("of two that disagree, one that hears it in a group is told that it is
       while (!communicator.failure()) communicator.Progress();
       CHECK(communicator.failure()->culprit() == 0);
     }
-    if (rank == 0) passed_on.wait();  // so that no notice arrives earlier
-    const Status told = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
-                                            {.algorithm = Algorithm::kDirect});  // connects each rank with all others
+    if (rank == 0) passed_on.wait();  // so that rank 1's notice is the first that rank 0 gets
+    const Status status = (*group)->AllReduce(values.data(), values.data(), 16, DataType::kFloat32, ReduceOp::kSum,
+                                              {.algorithm = Algorithm::kDirect});  // connects each rank with all others
     if (rank == 1) passed_on.count_down();
     CAPTURE(rank);
-    CAPTURE(TextOf(told));
-    REQUIRE(!told);
-    CHECK(told.error().code() == ErrorCode::kMismatch);
-    CHECK(told.error().culprit() == (rank == 0 ? 0 : 2));  // rank 0 names rank 2, and rank 2 names rank 0
+    CAPTURE(TextOf(status));
+    REQUIRE(!status);
+    CHECK(status.error().code() == ErrorCode::kMismatch);
+    // as ranks of the parent: rank 0 names rank 2, and rank 1 names rank 0
+    CHECK(status.error().culprit() == (rank == 0 ? 0 : 2));
   });
 }
 
@@ -265,7 +270,7 @@ void InGroupOfTwo(const std::function<void(Communicator& parent, Communicator& g
   });
 }
 
-// Checks that the text names both ranks, each by its number in the job and by its number in the group.
+// Checks that the text names both ranks, each by its rank in the job and by its rank in the group.
 void CheckNamesBoth(const std::string& text) {
   CAPTURE(text);
   CHECK(text.find("rank 1 (rank 0 of group 0.1.1)") != std::string::npos);
@@ -277,20 +282,20 @@ TEST_CASE("errors of a group name the job's ranks, and the group's beside, in wh
     std::vector<float> values(32);
     const std::uint64_t count = group.rank() == 0 ? 16 : 17;
     Work work = group.AllReduceAsync(values.data(), values.data(), count, DataType::kFloat32, ReduceOp::kSum);
-    std::string heard;
-    std::latch has_heard(1);
+    std::string error_text;
+    std::latch has_received(1);
     work.Then([&](const Status& status) {
-      heard = TextOf(status);
-      has_heard.count_down();
+      error_text = TextOf(status);
+      has_received.count_down();
     });
     const Status failed = work.Wait();
-    has_heard.wait();
+    has_received.wait();
     REQUIRE(!failed);
     CHECK(failed.error().code() == ErrorCode::kMismatch);
     // The fields of the error have ranks of the group.
     CHECK(failed.error().culprit() == 1 - group.rank());
     CheckNamesBoth(TextOf(failed));
-    CheckNamesBoth(heard);
+    CheckNamesBoth(error_text);
     CheckNamesBoth(group.failure()->ToString());
     CheckNamesBoth(TextOf(group.Barrier()));
     CheckNamesBoth(TextOf(group.BarrierAsync().Wait()));
@@ -314,7 +319,7 @@ TEST_CASE("a receive of a group that ends at its timeout names the job's rank th
   });
 }
 
-TEST_CASE("a program's reason for the abort of a group is told as it was given") {
+TEST_CASE("a program's reason for the abort of a group is reported as it was given") {
   std::barrier<> connected(2);
   InGroupOfTwo([&](Communicator&, Communicator& group) {
     CHECK(group.Barrier());
@@ -341,7 +346,7 @@ TEST_CASE("a group of a group names the job's ranks, not its parent's") {
   });
 }
 
-TEST_CASE("a communicator that is told its frame names its ranks by it, and a frame of another size is refused") {
+TEST_CASE("a communicator with a frame names its ranks by it, and a frame of another size is refused") {
   InprocNetwork network(2);
   OnRanks(
       network,
@@ -359,14 +364,14 @@ TEST_CASE("a communicator that is told its frame names its ranks by it, and a fr
         options.frame = std::make_shared<const RankFrame>(RankFrame{"tp", {5, 7, 9}});
         const auto refused = Communicator::Create(options);
         REQUIRE(!refused);
-        CHECK(TextOf(Status(Fail(refused.error()))).find("names 3 ranks, and the group has 2") != std::string::npos);
+        CHECK(TextOf(Status(Fail(refused.error()))).find("names 3 ranks, but the group has 2") != std::string::npos);
         options.frame = std::make_shared<const RankFrame>(RankFrame{"tp", {5, 7}});
       });
 }
 
 TEST_CASE("a group at work does without those who are not in it") {
   InprocNetwork network(3);
-  std::latch left(3);  // otherwise rank 2 could die before the barrier has ended on all ranks
+  std::latch left(3);  // without this latch, rank 2 could die before the barrier has ended on all ranks
   OnRanks(network, [&](Communicator& communicator) {
     const Rank rank = communicator.rank();
     auto group = communicator.Split(rank == 2 ? -1 : 0, rank);
@@ -376,7 +381,8 @@ TEST_CASE("a group at work does without those who are not in it") {
     left.arrive_and_wait();
     if (rank == 2) return network.Kill(2);
     CHECK_FALSE(communicator.Barrier());
-    std::this_thread::sleep_for(rank * 250ms);  // rank 0 waits for rank 1, and checks for failures meanwhile
+    // rank 1 sleeps, so that rank 0 waits for it and checks for failures meanwhile
+    std::this_thread::sleep_for(rank * 250ms);
     CHECK((*group)->Barrier());
     CHECK((*group)->Close());
   });

@@ -1,5 +1,6 @@
-// Which rank is named, after how long, and by which rank: the tables of docs/FAULTS.md and the rules of docs/DESIGN.md
-// ("Errors", "Control connections", "Deadlines"), on a clock that the test moves.
+// Which rank is named as the culprit, after how long, and by which rank. Compares Suspicion with the tables of
+// docs/FAULTS.md and the rules of docs/DESIGN.md ("Errors", "Control connections", "Deadlines"), on a clock that the
+// test moves.
 #include "collectives/communicator/suspicion.h"
 
 #include <doctest/doctest.h>
@@ -36,18 +37,18 @@ OperationDescriptor AllReduce(Sequence sequence, std::uint64_t count = 1000) {
 
 constexpr Sequence kSequence = 7;
 
-// ---- one rank that is blocked on two peers, each in a condition of its own ----
+// ---- one rank that is blocked on two peers, each of which has some condition ----
 
 enum class Condition {
-  kBlocked,           // it sends progress reports and no bytes
-  kDead,              // its control connection ends without a goodbye
-  kStopped,           // connected, but silent from now on
-  kSlow,              // its bytes arrive, but too few of them; it is not blocked, and sends no reports
-  kCutFromIt,         // nothing that it sends arrives
-  kCutToIt,           // nothing that this rank sends reaches it: it is blocked, and its reports arrive
-  kLaneFailed,        // the lane failed, and its rank lives
-  kLeft,              // it sent a goodbye before the operation
-  kInOtherOperation,  // its progress report has another operation under the same number
+  kBlocked,           // the peer sends progress reports and no bytes
+  kDead,              // the peer's control connection ends without a goodbye
+  kStopped,           // the peer is connected, but silent from now on
+  kSlow,              // the peer's bytes arrive, but too slowly; it is not blocked, and sends no reports
+  kCutFromIt,         // nothing that the peer sends arrives
+  kCutToIt,           // nothing that this rank sends reaches the peer, so the peer is blocked, and its reports arrive
+  kLaneFailed,        // the lane failed, but the peer lives
+  kLeft,              // the peer sent a goodbye before the operation
+  kInOtherOperation,  // the peer's progress report names a different operation with the same sequence number
   kNeverConnected,
 };
 constexpr std::array kConditions = {Condition::kBlocked,       Condition::kDead,      Condition::kStopped,
@@ -84,7 +85,7 @@ std::string InWords(const std::optional<Outcome>& outcome) {
                      std::chrono::duration_cast<milliseconds>(outcome->after).count());
 }
 
-// A peer that the observer is blocked on. Its condition begins `after` the operation.
+// A peer that the observer is blocked on. Its condition begins when the operation has run for the time `after`.
 struct SeenPeer {
   Rank rank = kNoRank;
   Condition condition = Condition::kBlocked;
@@ -98,13 +99,14 @@ struct SeenPeer {
   }
 };
 
-// Asks Suspicion as the core does, in the same order, at every tick of a job in which one rank observes others.
+// At every tick, calls the functions of Suspicion in the order in which a communicator calls them. One rank observes
+// the other ranks.
 class Observer {
  public:
   Observer(Rank self, int world_size, std::vector<SeenPeer> peers)
       : suspicion_(self, world_size), self_(self), peers_(std::move(peers)), views_(peers_.size()) {
     for (std::size_t i = 0; i < peers_.size(); ++i)
-      if (peers_[i].connects()) views_[i].last_received_at = clock_.Now();  // it has just connected
+      if (peers_[i].connects()) views_[i].last_received_at = clock_.Now();  // the peer has just connected
   }
 
   std::optional<Outcome> Run(Duration until) {
@@ -123,7 +125,7 @@ class Observer {
     std::optional<LaneFailure> failed;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const SeenPeer& peer = peers_[i];
-      // Until its condition begins, the peer is blocked like all others.
+      // Until a peer's condition begins, it is blocked like all others.
       const bool reports = peer.has_begun(time) ? peer.reports() : peer.connects();
       if (reports && time % kGraces.heartbeat_interval == Duration::zero()) {
         const bool strays = peer.has_begun(time) && peer.condition == Condition::kInOtherOperation;
@@ -178,16 +180,19 @@ class Observer {
   const Error reset_ = Error(ErrorCode::kConnectionReset, "the lane broke");
 };
 
-// The outcome if a condition is an error by itself, according to the contract; nullopt: only the deadline ends it.
+// The outcome that the contract gives for a condition that is an error by itself. nullopt: only the deadline ends the
+// operation.
 std::optional<Outcome> AtOnce(const SeenPeer& peer, Rank self) {
   switch (peer.condition) {
     case Condition::kDead: return Outcome{ErrorCode::kPeerLost, peer.rank, peer.after};
     case Condition::kLeft: return Outcome{ErrorCode::kClosed, peer.rank, peer.after};
-    case Condition::kInOtherOperation: {  // with its next progress report, of which there is one every 100 ms
+    // detected when the peer's next progress report arrives; reports come every 100 ms
+    case Condition::kInOtherOperation: {
       const auto reports = (peer.after + milliseconds(99)) / milliseconds(100);
       return Outcome{ErrorCode::kMismatch, peer.rank, reports * milliseconds(100)};
     }
-    case Condition::kLaneFailed:  // 300 ms for the cause; and of the two ranks, the higher one reports first
+    // the cause has 300 ms to arrive; of the lane's two ranks, the higher one reports first
+    case Condition::kLaneFailed:
       return Outcome{ErrorCode::kConnectionReset, peer.rank,
                      peer.after + milliseconds(300) + (peer.rank > self ? milliseconds(600) : milliseconds(0))};
     default: return std::nullopt;
@@ -199,9 +204,9 @@ bool IsSilent(Condition condition) {
          condition == Condition::kNeverConnected;
 }
 
-// The contract, in a few lines. The first condition that is an error by itself is the outcome. Otherwise, at the
-// deadline, the silent peer is named, or the first peer if none is more silent than the others. If all peers are
-// blocked themselves, that happens later.
+// The outcome according to the contract. If some conditions are errors by themselves, the earliest of these errors is
+// the outcome. Otherwise the error comes at the deadline, or later if all peers are blocked themselves. It names the
+// silent peer, or the first peer if none is more silent than the others.
 Outcome Expected(const std::vector<SeenPeer>& peers, Rank self) {
   std::optional<Outcome> first;
   for (const SeenPeer& peer : peers) {
@@ -225,8 +230,8 @@ TEST_CASE("of every two conditions of peers the contract says which is named, an
   for (const Rank self : {0, 1, 2})
     for (const Condition one : kConditions)
       for (const Condition other : kConditions) {
-        // The second condition begins 50 ms after the first. Since `self` and the conditions vary, each pair occurs in
-        // both orders.
+        // The second condition begins 50 ms after the first. Because `self` and the conditions vary, each pair occurs
+        // in both orders.
         std::vector<SeenPeer> peers = {{.rank = self == 0 ? 1 : 0, .condition = one},
                                        {.rank = self == 2 ? 1 : 2, .condition = other, .after = milliseconds(50)}};
         const Outcome expected = Expected(peers, self);
@@ -242,11 +247,11 @@ TEST_CASE("of every two conditions of peers the contract says which is named, an
   CHECK(pairs == 300);
 }
 
-// The same for some pairs, with literal numbers, so that an error in Expected above cannot hide.
+// Checks some pairs of conditions against literal numbers, so that an error in Expected above cannot hide.
 TEST_CASE("what rank 1 reports of rank 0 and rank 2, in milliseconds") {
   struct Row {
-    Condition zero;  // from the beginning
-    Condition two;   // from 50 ms on
+    Condition zero;  // the condition of rank 0, from the start of the operation
+    Condition two;   // the condition of rank 2, from 50 ms after the start
     ErrorCode code;
     Rank culprit;
     int after_ms;
@@ -308,10 +313,10 @@ TEST_CASE("of two ranks neither waits for the other to report a timeout") {
 struct RankInRing {
   RankInRing(Rank self, int world_size) : suspicion(self, world_size) {}
   Suspicion suspicion;
-  PeerView view{};           // of the rank that this rank waits for
+  PeerView view{};           // what this rank has got from the rank that it waits for
   bool runs = true;          // false: stopped
-  bool peer_reaches = true;  // whether messages of the rank that this rank waits for arrive
-  Duration late_by{};        // its call, and so its deadline, comes this much later
+  bool peer_reaches = true;  // whether messages arrive from the rank that this rank waits for
+  Duration late_by{};        // this rank's call, and so its deadline, is this much later than that of the other ranks
 };
 
 struct Report {
@@ -328,8 +333,8 @@ class Ring {
   RankInRing& operator[](Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   Rank Before(Rank rank) const { return rank == 0 ? static_cast<Rank>(ranks_.size()) - 1 : rank - 1; }
 
-  // The first report; all other ranks adopt it. If several ranks report at the same tick, their reports are all
-  // returned.
+  // Returns the first report, which all other ranks adopt. If several ranks report at the same tick, it returns all of
+  // their reports.
   std::vector<Report> Run() {
     const TimePoint began = clock_.Now();
     std::vector<Report> reports;
@@ -459,7 +464,7 @@ TEST_CASE("a failed lane is its peer's fault, unless the system refused somethin
   const Error ended = error_of(nullptr);
   CHECK(ended.code() == ErrorCode::kConnectionReset);
   CHECK(ended.culprit() == 1);
-  CHECK(ended.message() == "rank 1 ended its lane to rank 3 while bytes are due");
+  CHECK(ended.message() == "rank 1 ended its lane to rank 3 while bytes are still expected");
 }
 
 TEST_CASE("a lost connection is the peer's fault, unless the system refused something here") {
@@ -502,7 +507,7 @@ TEST_CASE("a peer in another operation is found by its report and by its goodbye
     CHECK(error->message().find("rank 1 in operation #7") != std::string::npos);
     CHECK_FALSE(suspicion.JudgePeer(1, other, false, {.descriptor = own, .is_joining = true}));
   }
-  // One rank may be some operations ahead of another.
+  // A rank may be some operations ahead of another rank.
   const PeerView ahead{.report = ProgressReport{AllReduce(kSequence + 1, 999)}};
   CHECK_FALSE(suspicion.JudgePeer(1, ahead, true, {.descriptor = own, .needs_all = true}));
 }
@@ -538,7 +543,7 @@ TEST_CASE("while ranks join, rank 0 reports at the deadline and the others 200 m
     CHECK(suspicion.ReportTime(1, deadline, /*is_joining=*/false) == deadline);
     CHECK(suspicion.ReportTime(1, TimePoint::max(), /*is_joining=*/true) == TimePoint::max());
   }
-  // No extra time is added for blocked ranks: peers that are still joining are not steps.
+  // The deadline is not extended, because the peers are still joining. Only peers that are blocked in a step extend it.
   Suspicion zero(0, 3);
   const OperationDescriptor first = AllReduce(1);
   const std::vector<BlockedOn> joining = {
@@ -567,10 +572,10 @@ TEST_CASE("the first operation and the one waited for are late at once, others a
                               [&](Sequence sequence) { return sequence == which ? now : TimePoint::max(); });
   };
   Suspicion suspicion(0, 3);
-  CHECK_FALSE(late(suspicion, 0, 2, start));  // 2 has ended; all other operations were checked
+  CHECK_FALSE(late(suspicion, 0, 2, start));  // operation 2 has ended, and all other operations were checked
   CHECK(late(suspicion, 0, 3, start) == 3);
   CHECK(late(suspicion, 6, 6, start) == 6);
-  CHECK_FALSE(late(suspicion, 12, 12, start));  // 12 is not issued
+  CHECK_FALSE(late(suspicion, 12, 12, start));  // operation 12 was not issued
   CHECK_FALSE(late(suspicion, 0, 6, start + milliseconds(99)));
   CHECK(late(suspicion, 0, 6, start + milliseconds(100)) == 6);
   CHECK_FALSE(late(suspicion, 0, 6, start + milliseconds(199)));
@@ -604,9 +609,10 @@ TEST_CASE("a timeout says of every peer how far its step is, and how long it has
   CHECK(text({{.step = {.peer = 3, .sending = true}, .is_connected = false, .path = "connecting"}}, late)
             .find("rank 3 (nothing of this operation could be sent; connecting)") != std::string::npos);
   const BlockedStep started{.peer = 1, .step = 2, .started = true, .bytes_done = 1'000'000, .bytes_due = 4'000'000};
-  CHECK(text({{.step = started, .last_received_at = now - milliseconds(250)}}, late)
-            .find("rank 1 (1000000 of 4000000 bytes of step 2 arrived, 0.5 MB/s; connected and heard 0.250 s ago)") !=
-        std::string::npos);
+  CHECK(
+      text({{.step = started, .last_received_at = now - milliseconds(250)}}, late)
+          .find("rank 1 (1000000 of 4000000 bytes of step 2 arrived, 0.5 MB/s; connected, last message 0.250 s ago)") !=
+      std::string::npos);
   LateOperation on_rails = late;
   on_rails.names_rails = true;
   on_rails.timeout_owner = "Close's ";
@@ -614,7 +620,7 @@ TEST_CASE("a timeout says of every peer how far its step is, and how long it has
   CHECK(close.find("did not end within Close's 2.000 s") != std::string::npos);
   CHECK(close.find("bytes of step 2 arrived on rail 0, ") != std::string::npos);
   CHECK(text({{.step = {.peer = 2}, .is_joining = true, .is_connected = false, .path = "connecting"}}, late)
-            .find("waits for rank 2 (to share memory with; connecting)") != std::string::npos);
+            .find("waits for rank 2 (to set up shared memory; connecting)") != std::string::npos);
   CHECK(text({}, late).find("rank 0 waits for an earlier operation") != std::string::npos);
   LateOperation staged = late;
   staged.local_wait = "copies of GPU 0";

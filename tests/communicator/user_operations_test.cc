@@ -1,4 +1,4 @@
-// User-defined operations: what they compute, in which order, on what memory, and what ranks must agree on.
+// User-defined operations: what they compute, in which order and on what memory, and what ranks must agree on.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,7 +16,8 @@
 namespace rondo {
 namespace user_operations_test {
 
-// The map x -> slope * x + offset, modulo 2^32, in one uint64. Composition is associative and does not commute.
+// The map x -> slope * x + offset, modulo 2^32, stored in one uint64. The composition of maps is associative, but does
+// not commute.
 struct Map {
   std::uint32_t slope = 1, offset = 0;
   bool operator==(const Map&) const = default;
@@ -124,7 +125,7 @@ TEST_CASE(
           CHECK(right);
         }
       }
-      // The automatic choice selects one of the algorithms that keep the rank order.
+      // The automatic choice must select an algorithm that keeps the rank order.
       std::vector<Map> values(3000);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = MapOf(rank, i);
       CHECK(communicator.AllReduce(values.data(), values.data(), values.size(), DataType::kUint64, *op));
@@ -167,7 +168,7 @@ TEST_CASE("a user's function gets aligned memory, wherever the user's buffers an
   CHECK(misaligned.load() == 0);
 }
 
-TEST_CASE("users' operations and others take turns, several are told apart, and a split-off group has them too") {
+TEST_CASE("users' operations and others take turns, several are distinguished, and a split-off group has them too") {
   InprocNetwork network(4);
   OnRanks(
       network,
@@ -197,7 +198,7 @@ TEST_CASE("users' operations and others take turns, several are told apart, and 
       [](CommunicatorOptions& options) { options.make_mover = [] { return std::make_unique<LateMover>(3); }; });
 }
 
-TEST_CASE("ranks that define different operations are all told both names, and go on") {
+TEST_CASE("ranks that define different operations all get both names, and go on") {
   InprocNetwork network(3);
   std::mutex mutex;
   std::vector<std::string> texts;
@@ -223,7 +224,7 @@ TEST_CASE("ranks that define different operations are all told both names, and g
     CAPTURE(text);
     CHECK(text.find("mismatch") == 0);
     CHECK(text.find("rank 0 defines operation user_0 'largest magnitude'") != std::string::npos);
-    CHECK(text.find("rank 1 user_0 'smallest magnitude'") != std::string::npos);
+    CHECK(text.find("rank 1 defines user_0 'smallest magnitude'") != std::string::npos);
   }
 }
 

@@ -1,5 +1,4 @@
-// Waiting for operations: timeouts, several waiting threads, the progress thread, callbacks, and limits on pending
-// ones.
+// Waiting for operations: timeouts, several waiting threads, the progress thread, callbacks, the limit on pending work.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +27,8 @@
 namespace rondo {
 namespace waiting_test {
 
-// Several threads may use doctest's asserts at once, but no other part of it. So every check here is on plain values.
+// doctest's asserts are thread-safe, but the rest of doctest is not. So every check here is on plain values, such as
+// texts and numbers.
 
 TEST_CASE("a Wait that ends early returns not_ready and fails nothing") {
   InprocNetwork network(2);
@@ -70,7 +70,7 @@ TEST_CASE("several threads may wait for operations of one communicator") {
   });
 }
 
-TEST_CASE("operations nobody waits for are driven by the progress thread, callbacks may run collectives") {
+TEST_CASE("operations that no thread waits for are advanced by the progress thread, callbacks may run collectives") {
   InprocNetwork network(3);
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<std::int32_t> values(5000, 1), nested(10, 1);
@@ -93,7 +93,7 @@ TEST_CASE("what is left behind by who waited again and again is driven by the pr
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     for (std::int32_t round = 0; round < 20; ++round) {
-      // After these waits, the progress thread waits for a while before it does anything.
+      // A thread that waits for operations also advances them. After that the progress thread stays idle for a while.
       for (int i = 0; i < 50; ++i) CHECK(communicator.Barrier());
       std::int32_t value = round;
       std::atomic<bool> done{false};
@@ -135,7 +135,7 @@ TEST_CASE("an operation ends within its timeout and says who is missing") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     if (communicator.rank() == 1) {
-      // The rank lives, but does not make the call, until the other rank has failed.
+      // The rank lives, but does not make the call before the other rank has failed.
       while (!communicator.failure()) communicator.Progress();
       return;
     }
@@ -153,9 +153,9 @@ TEST_CASE("an operation ends within its timeout and says who is missing") {
   });
 }
 
-TEST_CASE("ranks that wait for one another all name the silent one whom one of them waits for, and since when it is") {
+TEST_CASE("ranks that wait for one another all name the silent rank that one of them waits for, and since when") {
   InprocNetwork network(4);
-  std::barrier<> told(4);
+  std::barrier<> failed(4);
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> values(1000, 1);
     const auto sum = [&](Duration timeout) {
@@ -173,7 +173,7 @@ TEST_CASE("ranks that wait for one another all name the silent one whom one of t
       CHECK(TextOf(status).find("; connected and silent for ") != std::string::npos);
       StateFault(5, 1, {status}, {.path = "inproc"});
     }
-    told.arrive_and_wait();
+    failed.arrive_and_wait();
   });
 }
 
@@ -230,12 +230,12 @@ TEST_CASE("an operation queued behind a longer one still ends within its own tim
   });
 }
 
-// Once, a thread issues an operation between the owner's last poll and its sleep.
+// A thread issues an operation between the owner's last poll and its sleep. This happens once.
 struct Gap {
   std::atomic<bool> due{false};
   std::binary_semaphore found{0}, issued{0};
-  std::atomic<bool> unseen{false};  // it was issued, and no thread has polled since
-  std::atomic<bool> slept{false};   // a thread slept nevertheless
+  std::atomic<bool> unseen{false};  // the operation was issued, and no thread has polled since then
+  std::atomic<bool> slept{false};   // a thread slept although the operation was unseen
 };
 
 class EndpointWithGap final : public PassingEndpoint {
@@ -286,7 +286,7 @@ class WaiterWithGap final : public Waiter {
   Gap& gap_;
 };
 
-TEST_CASE("an operation issued while the thread that drives is about to sleep is begun before it sleeps") {
+TEST_CASE("an operation issued while the thread that makes progress is about to sleep is begun before it sleeps") {
   Gap gap;
   InprocNetwork network(2);
   const auto adjust = [&](CommunicatorOptions& options) {
@@ -317,7 +317,7 @@ TEST_CASE("an operation issued while the thread that drives is about to sleep is
   CHECK(!gap.slept);
 }
 
-// A process that is stopped for an hour during its first sleep.
+// The clock and waiter of a process that is stopped for an hour during its first sleep.
 struct StoppedProcess final : Clock, Waiter {
   TimePoint Now() const override { return clock.Now() + stopped_for.load(); }
   void Sleep(Endpoint& endpoint, int kick_fd, TimePoint deadline) override {
@@ -396,8 +396,8 @@ TEST_CASE("more pending operations than the limit are refused and the others sti
 }
 
 // A clock that advances when it is read, and when a thread yields or sleeps.
-struct ToldTime final : Clock, Waiter {
-  explicit ToldTime(Duration yield_takes) : yield_takes(yield_takes) {}
+struct SteppedTime final : Clock, Waiter {
+  explicit SteppedTime(Duration yield_takes) : yield_takes(yield_takes) {}
   TimePoint Now() const override { return now += std::chrono::nanoseconds(20); }
   void Yield() override { now += yield_takes; }
   void Sleep(Endpoint&, int, TimePoint deadline) override {
@@ -412,7 +412,7 @@ struct ToldTime final : Clock, Waiter {
 TEST_CASE("who spins and finds that others want the core gives it away at once, and longer before it sleeps") {
   const WaitPolicy spins{.spin = std::chrono::microseconds(200), .yield = {}};
   const auto first_sleep = [&](Duration yield_takes) {
-    const auto time = std::make_shared<ToldTime>(yield_takes);
+    const auto time = std::make_shared<SteppedTime>(yield_takes);
     InprocNetwork network(2);
     CommunicatorOptions options;
     options.peers = IdentitiesOf(network);

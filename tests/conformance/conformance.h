@@ -6,8 +6,8 @@
 //   }
 //
 // and a cc_test of that file with //tests/conformance:suite. The helpers (world.h, traffic.h) detect misuse of memory:
-// buffers have guard bytes, sources are overwritten as soon as they are released, and windows are freed as soon as they
-// are revoked.
+// buffers have guard bytes, sources are overwritten as soon as they are released, and windows (buffers passed to
+// Lane::Expect) are freed as soon as they are revoked.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ class TestNetwork {
   // The time that is passed to Endpoint::Poll.
   virtual TimePoint Now() { return SteadyClock().Now(); }
 
-  // Called between rounds of polling, so that something can happen outside of the suite's thread. A simulation steps to
+  // Called between rounds of polling, so that events outside of the suite's thread can happen. A simulation steps to
   // its next event. The default yields the core, for transports that use threads or a kernel.
   virtual void Advance();
 
@@ -47,14 +47,15 @@ struct Fixture {
   std::string name;
   std::function<std::unique_ptr<TestNetwork>(int world_size)> make;
 
-  // Different threads may poll the ranks, and wait_fd() is a descriptor.
+  // True: different threads may poll the ranks, and wait_fd() returns a descriptor.
   bool threads = true;
   // The maximum number of bytes that one direction of a lane may accept before the peer has read any.
   std::uint64_t max_bytes_ahead = 64u << 20;
-  // How much each traffic test sends per direction; small if every call moves only one byte.
+  // The number of bytes that each traffic test sends per direction. It should be small if every call moves only one
+  // byte.
   std::uint64_t traffic_bytes = 256 * 1024;
-  // The receiver reads the sender's memory late, so a sender that overwrites memory too early must be detected. This
-  // tests the suite itself.
+  // If true, the receiver reads the sender's memory late, so the suite must detect a sender that overwrites memory too
+  // early. This tests the suite itself.
   bool reads_source_late = false;
   // If an event takes longer than this, the test fails.
   std::chrono::seconds patience{30};

@@ -59,7 +59,7 @@ TEST_CASE("a control message sent before the peer has opened anything waits for 
   }
 }
 
-TEST_CASE("control goes to peers that share a lane, whoever opened it, and to nobody else") {
+TEST_CASE("control goes to peers that share a lane, whichever side opened it, and to no others") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 3);
@@ -69,7 +69,7 @@ TEST_CASE("control goes to peers that share a lane, whoever opened it, and to no
     CHECK(world.endpoint(0).ControlPeers() == std::vector<Rank>{1});
     world.Until("the other side knows", [&] { return world.endpoint(1).ControlPeers() == std::vector<Rank>{0}; });
     REQUIRE(world.endpoint(1).SendControl(0, {ControlKind::kHeartbeat, "back"}));
-    CHECK_FALSE(world.endpoint(1).SendControl(2, {ControlKind::kHeartbeat, "nobody"}));
+    CHECK_FALSE(world.endpoint(1).SendControl(2, {ControlKind::kHeartbeat, "no peer"}));
     world.Until("it is there", [&] { return world.recorder(0).controls().size() == 1; });
     world.Settle();
     CHECK(world.recorder(2).controls().empty());
@@ -150,9 +150,9 @@ TEST_CASE("when a peer dies, what it had sent can be read, its lanes end, and it
     CHECK(reader->consumed() <= accepted);
     CHECK_FALSE(PatternMismatch(2, 0, Bytes(got).first(reader->consumed())));
 
-    // Writing to a dead peer is harmless, also repeatedly, and has no effect.
+    // Writing to a dead peer has no effect and causes no failure, even if it is repeated.
     for (int i = 0; i < 50; ++i) {
-      Put(*reader, "anybody there?");
+      Put(*reader, "are you there?");
       world.Poll();
     }
     if (const Error* failure = reader->failure()) CHECK(failure->culprit() == 2);
@@ -291,7 +291,7 @@ TEST_CASE("leaving without a goodbye is a loss") {
     World world = World::Everybody(fixture, 2);
     world.Connect(0, 1);
     world.Leave(0);
-    world.Until("it is told", [&] { return world.recorder(1).Lost(0); });
+    world.Until("the loss is reported", [&] { return world.recorder(1).Lost(0); });
     world.Settle();
     CHECK(world.recorder(1).losses().size() == 1);
     CHECK_FALSE(world.endpoint(1).SendControl(0, {ControlKind::kHeartbeat, ""}));

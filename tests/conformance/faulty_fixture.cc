@@ -1,4 +1,4 @@
-// Every other transport inside a faulty transport. An empty fault plan must change nothing. Other plans slice writes
+// Wraps every other transport in a faulty transport. An empty fault plan must change nothing. Other plans slice writes
 // and stall lanes, which the contract of a lane allows.
 #include <utility>
 
@@ -94,7 +94,7 @@ Fixture OverInproc(const std::string& plan, const InprocOptions& options) {
   Fixture fixture = Named("inproc, plan '" + plan + "'");
   fixture.make = [=](int world_size) { return std::make_unique<InprocInside>(world_size, plan, options); };
   fixture.max_bytes_ahead = options.ring_bytes;
-  if (!plan.empty()) fixture.traffic_bytes = 8192;  // a few bytes per call reach as many edge cases
+  if (!plan.empty()) fixture.traffic_bytes = 8192;  // with few bytes per call, less traffic is enough
   fixture.reads_source_late = options.reluctant;
   return fixture;
 }
@@ -132,8 +132,8 @@ std::vector<Fixture> Fixtures() {
                               .push = true,
                               .refuse_windows = 0.3,
                               .slow_connect_polls = 5};
-  // The stalls last 0 ms, that is until the owner has polled. After a longer stall, the suite would take the lane for
-  // full, and a new lane that refuses its first byte for broken.
+  // The stalls last 0 ms, that is, until the owner has polled. Longer stalls would mislead the suite. It would believe
+  // that a lane is full, or that a new lane, which then refuses its first byte, is broken.
   return {
       OverInproc("", {}),
       OverInproc("", awkward),

@@ -19,7 +19,7 @@ std::string Name(Rank from, Rank to, std::uint64_t communicator, std::uint32_t r
          std::to_string(rail) + " #" + std::to_string(index) + ";";
 }
 
-// Sends the lane's own name over it, and expects the peer's name.
+// Sends this side's name for the lane over the lane, and expects to receive the peer's name for it.
 struct Introduction {
   Lane* lane;
   std::string mine;
@@ -50,7 +50,7 @@ TEST_CASE("a lane is the same lane at every Open, and its index says which one i
     static_assert((lanes - 1) * apart == kMaxLanesPerPeer - 1, "the last lane has the highest index");
     std::vector<Introduction> all;
     for (std::uint32_t i = 0; i < lanes; ++i) {
-      // Both ranks open the lanes in opposite orders. Indices need not be consecutive.
+      // The two ranks open the lanes in opposite orders. Indices need not be consecutive.
       const std::uint32_t index = i * apart;
       const std::uint32_t other = (lanes - 1 - i) * apart;
       all.push_back({&world.lane(0, 1, index), Name(0, 1, 1, 0, index), Name(1, 0, 1, 0, index), ""});

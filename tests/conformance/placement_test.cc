@@ -114,7 +114,7 @@ TEST_CASE("after a sender has revoked, its memory is its own and its peer sees a
   }
 }
 
-TEST_CASE("after a receiver has revoked, nobody writes into its windows") {
+TEST_CASE("after a receiver has revoked, no peer writes into its windows") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world = World::Everybody(fixture, 2);

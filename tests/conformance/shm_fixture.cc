@@ -1,5 +1,5 @@
-// Shared memory, with TCP over loopback as base transport. Every rank has a transport of its own, as if in a process of
-// its own.
+// Shared memory, with TCP over loopback as base transport. Every rank has its own transport, as if it were a separate
+// process.
 #include "base/check.h"
 #include "tests/conformance/conformance.h"
 #include "tests/support/tls_files.h"

@@ -1,5 +1,5 @@
-// The simulated network: without disturbance, with single-byte slices, clogged, with late release, and with tiny
-// buffers.
+// The simulated network: without disturbance, with single-byte slices, with links that stop for a while (clogs), with
+// late release, and with tiny buffers.
 #include "tests/conformance/conformance.h"
 #include "transport/sim/sim.h"
 

@@ -29,7 +29,7 @@ TEST_CASE("bytes arrive once, in order and unchanged, in both directions, howeve
       Receiver here(*a, world.capabilities(), seed + 100, total, random.Split(),
                     {.registers = world.network().transport(0).get()});
       world.Until("everything has been read and released", [&] {
-        // Each side acts in random order, and not equally often.
+        // The two senders and the two receivers act in random order, not in turn.
         for (int i = 0; i < 16; ++i) switch (random.Below(4)) {
             case 0: forth.Step(); break;
             case 1: back.Step(); break;

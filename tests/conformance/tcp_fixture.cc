@@ -1,4 +1,4 @@
-// The TCP transport over loopback: every rank has a transport of its own, as if in a process of its own.
+// The TCP transport over loopback: every rank has its own transport, as if it were a separate process.
 #include "base/access.h"
 #include "base/check.h"
 #include "tests/conformance/conformance.h"
@@ -40,7 +40,7 @@ std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
 }  // namespace
 
 std::vector<Fixture> Fixtures() {
-  testing::TlsFiles files;  // the transport reads the files at once
+  testing::TlsFiles files;  // Tls reads the files at once, so they may be removed afterwards
   return {
       Of("same host", {.host_id = LocalHostId()}),
       Of("same host, two sockets per lane", {.host_id = LocalHostId(), .split_local_lanes = true}),

@@ -7,7 +7,7 @@
 
 #include "tests/support/pattern.h"
 
-// A REQUIRE for conditions that are checked a million times.
+// Like REQUIRE, but cheap if the condition holds, because the tests check a million conditions.
 #define MUST(promise)                                   \
   do {                                                  \
     if (!(promise)) FAIL("broken promise: ", #promise); \
@@ -77,7 +77,7 @@ void Receiver::Check(std::uint64_t offset, Bytes bytes) {
   REQUIRE_MESSAGE(!mismatch, "wrong byte at stream offset ", offset + *mismatch);
 }
 
-// Grants a window ahead of the consumed bytes, sometimes after a gap, sometimes in two parts.
+// Passes a window ahead of the consumed bytes to Lane::Expect, sometimes after a gap, sometimes in two parts.
 void Receiver::Grant() {
   std::uint64_t begin = std::max(granted_, lane_.consumed()) + random_.Below(3) * random_.Below(300);
   for (std::uint64_t parts = 1 + random_.Below(3); parts > 0 && begin < total_; --parts) {

@@ -17,8 +17,8 @@
 
 namespace rondo::conformance {
 
-// Memory for a window, between guard bytes. If there is a transport, the memory and its guard bytes are registered with
-// it.
+// Memory for a window (a buffer passed to Lane::Expect), between guard bytes. If a transport is given, the memory and
+// its guard bytes are registered with that transport.
 class WindowMemory {
  public:
   explicit WindowMemory(std::size_t size, std::size_t misalignment = 0, Transport* registers = nullptr,
@@ -49,8 +49,8 @@ class WindowMemory {
 
 struct SenderOptions {
   std::size_t max_piece_bytes = 5000;
-  Transport* registers = nullptr;  // registers the source
-  bool overwrite_early = false;    // breaks the rule that `released` enforces, to prove that the suite detects it
+  Transport* registers = nullptr;  // if not null, registers the source
+  bool overwrite_early = false;    // overwrites bytes that are not released yet, to prove that the suite detects it
 };
 
 class Sender {
@@ -80,8 +80,8 @@ class Sender {
 
 struct ReceiverOptions {
   std::size_t max_piece_bytes = 5000;
-  bool windows = true;             // grants windows if the transport supports them
-  Transport* registers = nullptr;  // registers most of the windows' memory
+  bool windows = true;             // passes windows to Lane::Expect if the transport supports push
+  Transport* registers = nullptr;  // if not null, registers most of the windows' memory
   bool tolerate_garbage = false;   // counts wrong bytes; otherwise they fail the test
 };
 

@@ -13,7 +13,7 @@
 namespace rondo::conformance {
 namespace wake_test {
 
-// Polls and looks until the owner may sleep, as an owner does that has seen all events.
+// Polls and calls `look` until the owner may sleep, that is, until it has seen all events.
 void UntilQuiet(World& world, Rank rank, const std::function<void()>& look) {
   world.Until("the owner may sleep", [&] {
     world.endpoint(rank).Poll(world.network().Now());
@@ -57,7 +57,7 @@ TEST_CASE("a full lane's owner is woken when the peer has made room") {
     bool took_more = false;
     UntilQuiet(world, 0, [&] { took_more = took_more || Put(*a, Bytes(source).first(1)) > 0; });
 
-    // The peer reads everything. The owner does not poll meanwhile, and must be woken.
+    // The peer reads more than half of the bytes. The owner does not poll meanwhile, and must be woken.
     std::vector<std::byte> destination(64 * 1024);
     const std::uint64_t ahead = a->accepted();
     world.Until("everything is read", [&] {
@@ -68,7 +68,7 @@ TEST_CASE("a full lane's owner is woken when the peer has made room") {
     std::size_t accepted = 0;
     while (accepted == 0) {
       if (fixture.threads) {
-        // If a kernel buffers bytes, there may be room only after the rest has been read.
+        // If a kernel buffers bytes, the lane may have room only after the peer has read the remaining bytes.
         for (int i = 0; i < 1000 && b->consumed() < ahead; ++i) {
           world.endpoint(1).Poll(world.network().Now());
           b->ReadInto(destination);
@@ -111,24 +111,24 @@ TEST_CASE("Wake from another thread wakes a sleeping owner, every time") {
     world.Connect(0, 1);
     Endpoint& endpoint = world.endpoint(0);
     std::atomic<int> said{0};
-    std::atomic<int> heard{0};
+    std::atomic<int> seen{0};
     std::thread waker([&] {
       for (int i = 1; i <= 500; ++i) {
         said = i;
         endpoint.Wake();
-        while (heard < i) std::this_thread::yield();
+        while (seen < i) std::this_thread::yield();
       }
     });
     bool lost = false;
-    while (heard < 500 && !lost) {
+    while (seen < 500 && !lost) {
       endpoint.Poll(world.network().Now());
-      if (heard != said)
-        heard = said.load();
+      if (seen != said)
+        seen = said.load();
       else
         lost = !SleepOn(endpoint, fixture.patience);
     }
     CHECK_FALSE(lost);
-    heard = 500;
+    seen = 500;
     waker.join();
   }
 }
@@ -157,7 +157,8 @@ TEST_CASE("no wake-up is lost between two threads that sleep at every turn") {
         const std::size_t burst = 1 + random.Below(200);
         const Bytes rest = Bytes(source).subspan(lane.accepted());
         bool moved = false;
-        // A side is at most one burst ahead of its peer. Both advance in step, so both sleep often.
+        // A side writes no further burst while it is ahead of its peer. So both sides often have nothing to do, and
+        // sleep.
         if (lane.accepted() <= lane.consumed()) moved = Put(lane, rest.first(std::min(burst, rest.size()))) > 0;
         for (std::uint64_t i = random.Below(300); i > 0; --i) std::atomic_signal_fence(std::memory_order_seq_cst);
         moved = lane.ReadInto(MutableBytes(destination).subspan(lane.consumed())) > 0 || moved;
@@ -174,7 +175,7 @@ TEST_CASE("no wake-up is lost between two threads that sleep at every turn") {
   }
 }
 
-TEST_CASE("a sleeper hears of control messages and of a peer's death") {
+TEST_CASE("a sleeper wakes for control messages and for a peer's death") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world(fixture, 2);

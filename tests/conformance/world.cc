@@ -101,7 +101,7 @@ void World::Poll() {
 void World::Until(const std::string& what, const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + fixture_.patience;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) FAIL("waited in vain until ", what);
+    if (std::chrono::steady_clock::now() > deadline) FAIL("waited without success until ", what);
     Poll();
   }
 }
@@ -109,7 +109,7 @@ void World::Until(const std::string& what, const std::function<bool()>& conditio
 void World::Settle() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   for (int round = 0; round < 100; ++round) Poll();
-  if (!fixture_.threads) return;  // virtual time needs no real time
+  if (!fixture_.threads) return;  // on virtual time, the rounds above are enough
   while (std::chrono::steady_clock::now() < until) Poll();
 }
 

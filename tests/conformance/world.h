@@ -13,7 +13,7 @@
 
 namespace rondo::conformance {
 
-// Records the events of an endpoint. Thread rule: any thread (transports may report events from threads of their own).
+// Records the events of an endpoint. Thread rule: any thread (transports may report events from their own threads).
 class Recorder final : public PeerObserver {
  public:
   struct Control {
@@ -51,7 +51,7 @@ class World {
   static World Everybody(const Fixture& fixture, int size);
   World(World&&) = default;
 
-  // The first endpoint that this rank joined with.
+  // The first endpoint that this rank has opened.
   Endpoint& endpoint(Rank rank);
   Recorder& recorder(Rank rank);
   Endpoint& endpoint(Rank rank, std::uint64_t communicator, std::uint32_t rail);
@@ -64,7 +64,7 @@ class World {
   void Poll();
   // Polls until the condition holds; fails the test after the fixture's patience.
   void Until(const std::string& what, const std::function<bool()>& condition);
-  // Polls for so long that pending events have most probably happened. Checks that nothing happens use it.
+  // Polls long enough that pending events have very probably happened. Used before checks that nothing has happened.
   void Settle();
   // Waits as an owner does: arms, and sleeps until an event arrives. Fails the test after the fixture's patience.
   void Sleep(Rank rank);
@@ -94,7 +94,7 @@ class World {
   std::vector<std::unique_ptr<Member>> members_;
 };
 
-// Sleeps on one endpoint without a World, for threads. False: no event arrived within `patience`.
+// Sleeps on one endpoint without a World, for tests with threads. False: no event arrived within `patience`.
 bool SleepOn(Endpoint& endpoint, std::chrono::seconds patience);
 
 // Writes one piece; returns the number of accepted bytes.

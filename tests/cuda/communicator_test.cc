@@ -1,4 +1,4 @@
-// Communicators with memory of a GPU, by host staging. Several ranks share one GPU; each rank has streams of its own.
+// Communicators with memory of a GPU, by host staging. Several ranks share one GPU; each rank has its own streams.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cuda/cuda.h"
-#include "cuda/kernels/fold.h"
 #include "cuda/kernels/image.h"
+#include "cuda/kernels/reduce.h"
 #include "tests/communicator/plain.h"
 #include "tests/cuda/on_gpu.h"
 #include "tests/support/ranks.h"
@@ -60,7 +60,7 @@ TEST_CASE("Every collective, in place or not, in one window and in several") {
                              ReduceOp::kSum, {.memory = MemoryKind::kDevice, .stream = stream});
             INFO((work.refused() ? work.refused()->ToString() : std::string()));
             REQUIRE(!work.refused());
-            gpu.Synchronize(stream);  // only the stream waits for the operation
+            gpu.Synchronize(stream);  // no thread has waited for the operation, but the stream waits for it
             gpu.Read(host.output.data(), output, bytes(host.output));
             CHECK(host.Wrong(c, rank, world_size) == "");
           }
@@ -74,7 +74,7 @@ TEST_CASE("Operations take their places among the work on a stream") {
     std::byte* const memory = gpu.Allocate(kBytes);
     std::byte* const copy = gpu.Allocate(kBytes);
     const OperationOptions options{.memory = MemoryKind::kDevice, .stream = stream};
-    // Pins memory. A driver may wait for all pending work of the GPU before it does so.
+    // The first operation pins memory. A driver may wait for all pending work of the GPU before it pins memory.
     CHECK(TextOf(communicator.AllReduce(memory, memory, kBytes, DataType::kUint8, ReduceOp::kSum, options)) == "ok");
     std::atomic<bool> latch{false};
     gpu.Put(stream, latch);
@@ -103,7 +103,8 @@ class NewKernel {
   explicit NewKernel(const OnGpu& gpu) : gpu_(gpu) {
     const Gpu::Use use(*gpu_.gpu());
     gpu_.Must(gpu_.driver().ModuleLoadData(&module_, rondo_cuda_image), "loading a module");
-    gpu_.Must(gpu_.driver().ModuleGetFunction(&function_, module_, "rondo_fold_uint8_max"), "finding a kernel");
+    gpu_.Must(gpu_.driver().ModuleGetFunction(&function_, module_, "rondo_device_reduce_uint8_max"),
+              "finding a kernel");
   }
   ~NewKernel() {
     const Gpu::Use use(*gpu_.gpu());
@@ -114,7 +115,7 @@ class NewKernel {
 
   void Launch(CUstream stream, std::byte* memory) const {
     const Gpu::Use use(*gpu_.gpu());
-    FoldArguments arguments;
+    ReduceArguments arguments;
     arguments.destination = memory;
     arguments.elements = 1;
     arguments.count = 1;
@@ -161,13 +162,13 @@ TEST_CASE("A kernel that is loaded while a stream waits for an operation may end
     kernel.Launch(stream, beside);  // returns at the latest when the operation has timed out
     gpu.Synchronize(stream);
     const Status status = work.Wait();
-    if (status) return;  // each driver decides what it waits for before it loads a kernel
+    if (status) return;  // the driver did not wait for the operation before it loaded the kernel
     ended_late = true;
     CAPTURE(status.error().ToString());
     CHECK(status.error().code() == ErrorCode::kTimeout);
     CHECK(status.error().message().find("in time: rank") != std::string::npos);
-    CHECK(status.error().message().find("waits for a call that does not come back, perhaps one of the driver of GPU") !=
-          std::string::npos);
+    CHECK(status.error().message().find(
+              "waits for a call that does not return; if it is a call of the driver of GPU") != std::string::npos);
   });
   if (!GpuMayBeMissing()) CHECK(ended_late);  // the fake driver waits for all streams
 }

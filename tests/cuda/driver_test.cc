@@ -18,7 +18,7 @@ TEST_CASE("A library that is another one is refused by the name of what it lacks
   const auto driver = LoadDriver("libc.so.6");
   REQUIRE(!driver);
   CHECK(driver.error().code() == ErrorCode::kUnsupported);
-  CHECK(driver.error().message().find("libc.so.6 has no cuInit") != std::string::npos);
+  CHECK(driver.error().message().find("libc.so.6 has no function cuInit") != std::string::npos);
 }
 
 }  // namespace driver_test

@@ -20,7 +20,8 @@ namespace fake_driver_test {
 
 using Numbers = std::vector<int>;
 
-// Gives streams that can advance enough time to do so, in all likelihood: another stream does many things meanwhile.
+// Waits until another stream has done many pieces of work. Meanwhile, streams that can advance have very probably
+// advanced.
 void LetOthersWork(const FakeGpu& gpu) {
   CUstream stream = gpu.NewStream();
   CUevent event = gpu.NewEvent();
@@ -71,7 +72,7 @@ TEST_CASE("A held stream goes on step by step") {
 TEST_CASE("Who looks while a copy is made sees half of it") {
   if (kSanitized) return;  // the sanitizer would report this data race
   const FakeGpu gpu;
-  constexpr std::size_t kBytes = 4096;  // a copy of these in one piece would be too fast to observe
+  constexpr std::size_t kBytes = 4096;  // a copy of 4096 bytes in one piece would be too fast to observe
   const CUdeviceptr memory = gpu.Allocate(kBytes);
   CUstream stream = gpu.NewStream();
   gpu.fake.SetDelay(2000, 7);
@@ -80,7 +81,7 @@ TEST_CASE("Who looks while a copy is made sees half of it") {
     CHECK_CUDA(gpu.cuda.MemsetD8Async(memory, value, kBytes, stream), CUDA_SUCCESS);
     while (!half && gpu.cuda.StreamQuery(stream) == CUDA_ERROR_NOT_READY) {
       const auto seen = gpu.fake.ReadDevice(memory, kBytes);
-      // The half copied state lasts a while.
+      // Two reads return the same half-copied bytes, so this state lasts a while.
       half = seen.front() != seen.back() && gpu.fake.ReadDevice(memory, kBytes) == seen;
     }
   }
@@ -168,12 +169,12 @@ TEST_CASE("Copies out of bounds, and of the wrong kind of memory, are refused wh
   gpu.cuda.MemFree(memory);
 }
 
-TEST_CASE("A stream waits for the record that an event had when it was told to") {
+TEST_CASE("A stream waits for the record that an event had at the time of the call") {
   const FakeGpu gpu;
   CUstream recorder = gpu.NewStream();
   CUstream waiter = gpu.NewStream();
   CUevent event = gpu.NewEvent();
-  // Never recorded: there is nothing to wait for.
+  // The event was never recorded, so there is nothing to wait for.
   CHECK_CUDA(gpu.cuda.EventQuery(event), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamWaitEvent(waiter, event, 0), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.StreamSynchronize(waiter), CUDA_SUCCESS);
@@ -230,7 +231,7 @@ TEST_CASE("A stream waits until a word of the host has come to a value, and numb
   };
   const auto set = [&](cuuint64_t value) { __atomic_store_n(word.values.data(), value, __ATOMIC_RELEASE); };
   set(~cuuint64_t{0} - 1);
-  wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // three more than the present value: the comparison wraps around
+  wait(1, CU_STREAM_WAIT_VALUE_GEQ);  // 1 is three more than the word's value, because numbers wrap around
   LetOthersWork(gpu);
   CHECK_CUDA(gpu.cuda.StreamQuery(stream), CUDA_ERROR_NOT_READY);
   set(1);
@@ -287,9 +288,9 @@ TEST_CASE("The first launch of a kernel waits for all that is under way, and hol
   CUevent event = gpu.NewEvent();
   CUmodule module = gpu.Load();
   CUfunction function = nullptr;
-  REQUIRE_CUDA(gpu.cuda.ModuleGetFunction(&function, module, "rondo_fold_uint8_sum"));
+  REQUIRE_CUDA(gpu.cuda.ModuleGetFunction(&function, module, "rondo_device_reduce_uint8_sum"));
   const CUdeviceptr memory = gpu.Allocate(1);
-  FoldArguments arguments;
+  ReduceArguments arguments;
   arguments.destination = reinterpret_cast<std::byte*>(memory);
   arguments.sources[0] = arguments.destination;
   arguments.count = 1;
@@ -320,7 +321,7 @@ TEST_CASE("The first launch of a kernel waits for all that is under way, and hol
   asks.join();
   CHECK(ended == 2);
 
-  // Once it is loaded, the launch waits for nothing.
+  // Now the kernel is loaded, so its launch waits for nothing.
   REQUIRE_CUDA(gpu.cuda.StreamSynchronize(held));
   gpu.fake.Hold(held);
   REQUIRE_CUDA(gpu.cuda.EventRecord(event, held));
@@ -371,7 +372,7 @@ TEST_CASE("A stream that is destroyed still does what it has to do") {
   gpu.cuda.MemFree(memory);
 }
 
-TEST_CASE("What is put on a stream that captures is done when the graph is launched, each time anew") {
+TEST_CASE("What is put on a stream that captures is done when the graph is launched, each time again") {
   const FakeGpu gpu;
   CUstream stream = gpu.NewStream();
   const CUdeviceptr memory = gpu.Allocate(8);
@@ -379,8 +380,8 @@ TEST_CASE("What is put on a stream that captures is done when the graph is launc
   REQUIRE_CUDA(gpu.cuda.MemsetD8Async(memory, 1, 8, stream));
   REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   auto* const at = reinterpret_cast<std::byte*>(memory);
-  FoldArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
-  CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, stream), CUDA_SUCCESS);
+  ReduceArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
+  CHECK_CUDA(gpu.Launch(module, "rondo_device_reduce_uint8_sum", arguments, stream), CUDA_SUCCESS);
   CUgraph graph = nullptr;
   REQUIRE_CUDA(gpu.cuda.StreamEndCapture(stream, &graph));
   CUgraphExec executable = nullptr;
@@ -449,13 +450,13 @@ TEST_CASE("Streams come into a capture by waiting for its events, and must come 
   const CUdeviceptr memory = gpu.Allocate(8);
   CUmodule module = gpu.Load();
   auto* const at = reinterpret_cast<std::byte*>(memory);
-  const FoldArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
+  const ReduceArguments arguments{.destination = at, .sources = {at, at}, .elements = 8, .count = 2};
   CUgraph graph = nullptr;
   const auto fork = [&] {
     REQUIRE_CUDA(gpu.cuda.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
     CHECK_CUDA(gpu.cuda.EventRecord(begun, origin), CUDA_SUCCESS);
     CHECK_CUDA(gpu.cuda.StreamWaitEvent(side, begun, 0), CUDA_SUCCESS);
-    CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, side), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.Launch(module, "rondo_device_reduce_uint8_sum", arguments, side), CUDA_SUCCESS);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CHECK_CUDA(gpu.cuda.StreamIsCapturing(side, &status), CUDA_SUCCESS);
     CHECK_CUDA(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);

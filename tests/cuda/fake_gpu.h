@@ -1,5 +1,5 @@
-// A fake GPU that one test uses alone. Its context is current in the thread that makes it. Objects that the test does
-// not release are a failure.
+// A fake GPU that one test uses alone. Its context is current in the thread that makes it. The test fails if it does
+// not release all objects.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernels/fold.h"
+#include "cuda/kernels/reduce.h"
 #include "tests/cuda/fake_driver/fake_driver.h"
 
 namespace rondo::cuda {
@@ -53,11 +53,11 @@ struct FakeGpu {
     REQUIRE_CUDA(cuda.ModuleLoadData(&module, "any image"));
     return module;
   }
-  CUresult Launch(CUmodule module, const char* name, FoldArguments arguments, CUstream stream) const {
+  CUresult Launch(CUmodule module, const char* name, ReduceArguments arguments, CUstream stream) const {
     CUfunction function = nullptr;
     REQUIRE_CUDA(cuda.ModuleGetFunction(&function, module, name));
     int threads = 0;
-    // Loads the function.
+    // This query makes the driver load the function.
     REQUIRE_CUDA(cuda.FuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
     void* parameters[] = {&arguments};
     return cuda.LaunchKernel(function, 2, 1, 1, 8, 1, 1, 0, stream, parameters, nullptr);

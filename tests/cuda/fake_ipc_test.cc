@@ -31,13 +31,13 @@ TEST_CASE("child: opens memory" * doctest::skip()) {
     CHECK(gpu.Read<int>(memory, 1)[0] == 0x07070707);
     // A kernel may use the memory.
     CUmodule module = gpu.Load();
-    FoldArguments arguments;
+    ReduceArguments arguments;
     arguments.destination = reinterpret_cast<std::byte*>(memory);
     arguments.sources[0] = arguments.destination;
     arguments.sources[1] = arguments.destination;
     arguments.elements = 4;
     arguments.count = 2;
-    CHECK_CUDA(gpu.Launch(module, "rondo_fold_uint8_sum", arguments, nullptr), CUDA_SUCCESS);
+    CHECK_CUDA(gpu.Launch(module, "rondo_device_reduce_uint8_sum", arguments, nullptr), CUDA_SUCCESS);
     CHECK_CUDA(gpu.cuda.CtxSynchronize(), CUDA_SUCCESS);
     CUipcMemHandle passed_on{};
     CHECK_CUDA(gpu.cuda.IpcGetMemHandle(&passed_on, memory), CUDA_ERROR_INVALID_VALUE);
@@ -76,7 +76,7 @@ TEST_CASE("child: exports memory and ends" * doctest::skip()) {
   line.Send(handle);
   line.Receive<char>();
   gpu.cuda.MemFree(memory);
-  const CUdeviceptr next = gpu.Allocate(1000);  // gets the same address and the same descriptor number
+  const CUdeviceptr next = gpu.Allocate(1000);  // gets the address and the descriptor number of the freed memory
   line.Send('f');
   line.Receive<char>();
   gpu.cuda.MemFree(next);
@@ -126,7 +126,7 @@ TEST_CASE("A stream waits for an event that another process has recorded") {
   const FakeGpu gpu;
   Other other("child: waits for an event");
   CUevent event = nullptr;
-  // Events between processes have no timing.
+  // An event that processes share must be made without timing.
   CHECK_CUDA(gpu.cuda.EventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
   event = gpu.NewEvent(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   CUipcEventHandle handle{};

@@ -15,7 +15,7 @@
 namespace rondo::cuda {
 namespace fake_memory_test {
 
-constexpr const char* kSum = "rondo_fold_float32_sum";
+constexpr const char* kSum = "rondo_device_reduce_float32_sum";
 
 std::byte* Pointer(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -26,7 +26,7 @@ T Attribute(const Driver& cuda, CUpointer_attribute attribute, CUdeviceptr addre
   return value;
 }
 
-TEST_CASE("The fake plays as many GPUs as it is told to, each by its own name in the machine") {
+TEST_CASE("The fake driver has as many GPUs as FAKE_CUDA_DEVICES says, each with its own PCI address") {
   const FakeDriver fake;
   const Driver& cuda = fake.driver();
   fake.SetDevices(2);
@@ -109,7 +109,7 @@ TEST_CASE("A child by fork has no driver") {
   CHECK(WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED);
 }
 
-TEST_CASE("An address tells of its allocation, and ordinary host memory is unknown") {
+TEST_CASE("An address identifies its allocation, and ordinary host memory is unknown") {
   const FakeGpu gpu;
   const CUdeviceptr first = gpu.Allocate(1000);
   CHECK(first % 256 == 0);
@@ -215,7 +215,7 @@ TEST_CASE("A kernel computes on device memory and registered memory, from argume
   const CUdeviceptr left = gpu.Allocate(400);
   const std::vector<float> ones(100, 1.0F);
   gpu.fake.WriteDevice(left, std::as_bytes(std::span(ones)));
-  FoldArguments arguments;
+  ReduceArguments arguments;
   arguments.destination = Pointer(left);
   arguments.sources[0] = Pointer(left);
   arguments.sources[1] = Pointer(right.address());
@@ -234,14 +234,14 @@ TEST_CASE("A kernel computes on device memory and registered memory, from argume
   gpu.cuda.MemFree(left);
 }
 
-TEST_CASE("A kernel that touches what is not the device's breaks the context for good") {
+TEST_CASE("A kernel that touches what is not the device's breaks the context forever") {
   const FakeGpu gpu;
   CUmodule module = gpu.Load();
   const CUdeviceptr memory = gpu.Allocate(400);
   CUstream stream = gpu.NewStream();
   CUevent event = gpu.NewEvent();
   std::array<float, 100> pageable{};
-  FoldArguments arguments;
+  ReduceArguments arguments;
   arguments.destination = Pointer(memory);
   arguments.sources[0] = Pointer(memory);
   arguments.elements = 100;
@@ -278,7 +278,7 @@ TEST_CASE("A kernel does not reach another device's memory, and a copy does") {
   CHECK(Attribute<int>(gpu.cuda, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, theirs) == 1);
   CHECK_CUDA(gpu.cuda.MemcpyDtoDAsync(own, theirs, 4, nullptr), CUDA_SUCCESS);
   CHECK_CUDA(gpu.cuda.CtxSynchronize(), CUDA_SUCCESS);
-  FoldArguments arguments;
+  ReduceArguments arguments;
   arguments.destination = Pointer(own);
   arguments.sources[0] = Pointer(theirs);
   arguments.elements = 1;
@@ -293,7 +293,7 @@ TEST_CASE("A kernel does not reach another device's memory, and a copy does") {
   gpu.cuda.DevicePrimaryCtxRelease(1);
 }
 
-TEST_CASE("The nth call fails as a test wants, and does nothing") {
+TEST_CASE("The nth call fails if a test asks for it, and does nothing") {
   const FakeGpu gpu;
   gpu.fake.FailCall("MemAlloc", 2, CUDA_ERROR_OUT_OF_MEMORY);
   const CUdeviceptr memory = gpu.Allocate(1);
@@ -303,7 +303,7 @@ TEST_CASE("The nth call fails as a test wants, and does nothing") {
   CHECK(gpu.fake.Calls("MemAlloc") == 2);
   CHECK_CUDA(gpu.cuda.MemAlloc(&more, 1), CUDA_SUCCESS);
   CHECK(gpu.cuda.Check(CUDA_ERROR_OUT_OF_MEMORY, "allocating").error().message() ==
-        "allocating: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
+        "allocating failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
   gpu.cuda.MemFree(memory);
   gpu.cuda.MemFree(more);
 }

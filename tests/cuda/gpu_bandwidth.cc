@@ -3,7 +3,7 @@
 //   copy 256 MiB: 2310.5 GB/s
 //   float32 sum of 2: 2280.1 GB/s, 0.99 of a copy
 //
-// Every byte that is read or written counts. A line is the best of several rounds, by the GPU's clock.
+// Every byte that is read or written counts. Each line shows the best of several rounds, timed by the GPU.
 //
 //   gpu_bandwidth [--mib N] [--driver LIBRARY]
 #include <fmt/core.h>
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cuda/fold_kernels.h"
+#include "cuda/reduce_kernels.h"
 #include "cuda/session.h"
 
 namespace rondo::cuda {
@@ -49,7 +49,7 @@ double BestUs(CudaSession& session, const std::function<void()>& work) {
   return best;
 }
 
-// Fills the memory with random bits: divisions of zeros would be faster.
+// Fills the memory with random bits, because divisions of zeros would be faster than those of other values.
 void Fill(const Gpu& gpu, CUstream stream, std::byte* memory, std::size_t bytes) {
   const Gpu::Use use(gpu);
   std::vector<std::uint64_t> values(std::min<std::size_t>(bytes, 1 << 20) / sizeof(std::uint64_t));
@@ -67,7 +67,7 @@ void Run(std::size_t bytes, const std::string& library) {
   const auto session = Must(OpenCudaSession(0, {.driver = library}));
   const Driver driver = Must(LoadDriver(library));
   const auto gpu = Must(Gpu::Open(driver, 0));
-  const auto kernels = Must(FoldKernels::Load(gpu));
+  const auto kernels = Must(ReduceKernels::Load(gpu));
   auto* const stream = static_cast<CUstream>(session->stream());
   fmt::print("{}\n", session->gpu());
   std::vector<std::unique_ptr<CudaMemory>> memory;
@@ -87,7 +87,7 @@ void Run(std::size_t bytes, const std::string& library) {
     for (const ReduceOp op : kAllReduceOps)
       for (const std::size_t count : {2u, 4u}) {
         if (!CheckPairing(type, op)) continue;
-        FoldArguments arguments;
+        ReduceArguments arguments;
         arguments.destination = at(0);
         arguments.count = static_cast<std::int32_t>(count);
         arguments.divisor = arguments.count;

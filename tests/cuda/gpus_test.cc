@@ -50,24 +50,25 @@ TEST_CASE("Kernels are loaded once for all communicators on a GPU") {
   CHECK(fake.Calls("ModuleLoadData") == 2);
 }
 
-TEST_CASE("child: shows two allocations" * doctest::skip()) {
+TEST_CASE("child: exports two allocations" * doctest::skip()) {
   const Line line(SocketOfChild());
   const auto gpu = OnGpu::Find();
   const auto peers = Peers::Make(gpu->gpu()).value();
-  for (int i = 0; i < 2; ++i) line.Send(peers->Show(gpu->Allocate(100), 100).value());
+  for (int i = 0; i < 2; ++i) line.Send(peers->Export(gpu->Allocate(100), 100).value());
   line.Receive<char>();
 }
 
-TEST_CASE("Of a process whose GPU is not reached nothing more is asked for") {
+TEST_CASE("After a process's GPU was found unreachable, the driver is not asked again") {
   const FakeDriver fake;
   const auto gpu = OnGpu::Find();
-  Other other("child: shows two allocations");
-  const auto first = other.line.Receive<DevicePeers::Place>(), second = other.line.Receive<DevicePeers::Place>();
+  Other other("child: exports two allocations");
+  const auto first = other.line.Receive<DevicePeers::MemoryHandle>(),
+             second = other.line.Receive<DevicePeers::MemoryHandle>();
   const auto one = Peers::Make(gpu->gpu()).value(), two = Peers::Make(gpu->gpu()).value();
   fake.FailCall("IpcOpenMemHandle", 1, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   for (Peers* const peers : {one.get(), two.get()})
-    for (const DevicePeers::Place& place : {first, second}) {
-      const auto refused = peers->Find(place, false);
+    for (const DevicePeers::MemoryHandle& handle : {first, second}) {
+      const auto refused = peers->Open(handle, false);
       REQUIRE(!refused.has_value());
       CHECK(refused.error().code() == ErrorCode::kUnsupported);
       CHECK(refused.error().message().find("PEER_ACCESS_UNSUPPORTED") != std::string::npos);
@@ -77,16 +78,17 @@ TEST_CASE("Of a process whose GPU is not reached nothing more is asked for") {
   CHECK(other.Exit() == 0);
 }
 
-TEST_CASE("What failed of something else is asked for again") {
+TEST_CASE("Memory that could not be opened for another reason is opened again") {
   const FakeDriver fake;
   const auto gpu = OnGpu::Find();
-  Other other("child: shows two allocations");
-  const auto first = other.line.Receive<DevicePeers::Place>(), second = other.line.Receive<DevicePeers::Place>();
+  Other other("child: exports two allocations");
+  const auto first = other.line.Receive<DevicePeers::MemoryHandle>(),
+             second = other.line.Receive<DevicePeers::MemoryHandle>();
   const auto peers = Peers::Make(gpu->gpu()).value();
   fake.FailCall("IpcOpenMemHandle", 1, CUDA_ERROR_MAP_FAILED);
-  CHECK(!peers->Find(first, false).has_value());
-  CHECK(peers->Find(first, false).has_value());
-  CHECK(peers->Find(second, false).has_value());
+  CHECK(!peers->Open(first, false).has_value());
+  CHECK(peers->Open(first, false).has_value());
+  CHECK(peers->Open(second, false).has_value());
   other.line.Send('.');
   CHECK(other.Exit() == 0);
 }

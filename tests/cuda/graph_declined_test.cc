@@ -1,5 +1,5 @@
 // Operations in graphs, when the GPU of one rank cannot run them: all ranks get an error, and nothing else is affected.
-// Only with the fake GPU, which can be configured this way.
+// These tests run only with the fake GPU, because a real one cannot be configured in this way.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 namespace rondo::cuda {
 namespace graph_declined_test {
 
-TEST_CASE("Where one rank's memory cannot be shown the capture is refused on all ranks, and the next one is taken") {
+TEST_CASE("If one rank's memory cannot be exported, the capture is refused on all ranks, and the next one succeeds") {
   const FakeDriver fake;
   OnGraphRanks(3, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     std::byte* const memory = gpu.Allocate(1000);
@@ -55,7 +55,7 @@ TEST_CASE("Where GPUs serve a display, which ends kernels that wait for long, ca
   });
 }
 
-TEST_CASE("Kernels for which the driver is too old are unsupported, and what they want is said") {
+TEST_CASE("Kernels for which the driver is too old are unsupported, and the error names what they need") {
   const FakeDriver fake;
   fake.SetVersion(CUDA_VERSION - 1000);
   const auto driver = LoadDriver(LibraryUnderTest());
@@ -67,7 +67,8 @@ TEST_CASE("Kernels for which the driver is too old are unsupported, and what the
   REQUIRE(!peers);
   CAPTURE(peers.error().ToString());
   CHECK(peers.error().code() == ErrorCode::kUnsupported);
-  CHECK(peers.error().message().find(fmt::format("want that of CUDA {}.0", CUDA_VERSION / 1000)) != std::string::npos);
+  CHECK(peers.error().message().find(fmt::format("need the driver of CUDA {}.0", CUDA_VERSION / 1000)) !=
+        std::string::npos);
 }
 
 }  // namespace graph_declined_test

@@ -30,7 +30,7 @@ inline void OnGraphRanks(int world, const std::function<void(Communicator&, OnGp
 
 inline OperationOptions On(CUstream stream) { return {.memory = MemoryKind::kDevice, .stream = stream}; }
 
-// An all-reduce of 1000 bytes, in place, on the stream of its options.
+// A graph of one all-reduce of 1000 bytes, in place, captured on options.stream.
 inline Graph GraphOfSum(Communicator& communicator, const OnGpu& gpu, std::byte* memory,
                         const OperationOptions& options) {
   return Graph(gpu, static_cast<CUstream>(options.stream), [&] {

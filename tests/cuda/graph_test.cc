@@ -115,7 +115,7 @@ TEST_CASE("Operations have their places among the other work of a graph, and lau
   });
 }
 
-TEST_CASE("Nobody's capture is broken by operations that are driven meanwhile, nor theirs by it") {
+TEST_CASE("A capture of the program and concurrent operations do not disturb each other") {
   OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     CUstream other = gpu.NewStream();
     std::byte* const memory = gpu.Allocate(100'000);
@@ -169,7 +169,7 @@ TEST_CASE("A capture that is broken takes no operation, and a communicator that 
   });
 }
 
-TEST_CASE("A rank that captures is told so, where another one does not") {
+TEST_CASE("If only some ranks capture, the error of the capturing rank says so") {
   OnGraphRanks(2, [](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     std::byte* const memory = gpu.Allocate(1000);
     const auto reduce = [&] {
@@ -220,23 +220,23 @@ TEST_CASE("What cannot be in a graph is refused with the reason, and neither the
   OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {
     OperationOptions ring = On(stream);
     ring.algorithm = Algorithm::kRing;
-    sum_refused_for("it goes by way of the hosts", communicator, gpu, ring);
+    sum_refused_for("it is staged through host memory", communicator, gpu, ring);
     OperationOptions compared = On(stream);
     compared.compare_results = true;
-    sum_refused_for("processors widen or compare", communicator, gpu, compared);
+    sum_refused_for("its results are widened or compared", communicator, gpu, compared);
     OperationOptions wide = On(stream);
-    wide.wide_partials = true;
-    sum_refused_for("processors widen or compare", communicator, gpu, wide, DataType::kFloat16);
+    wide.fp32_accumulate = true;
+    sum_refused_for("its results are widened or compared", communicator, gpu, wide, DataType::kFloat16);
     const auto own = communicator.DefineOperation(
         {.name = "first", .commutative = true, .combine = [](const void*, const void*, void*, std::size_t, DataType) {
          }});
     REQUIRE(own);
-    sum_refused_for("no device knows a function of a user", communicator, gpu, On(stream), DataType::kUint8, *own);
+    sum_refused_for("a user's function runs on the host only", communicator, gpu, On(stream), DataType::kUint8, *own);
     const std::vector<std::uint64_t> counts = {3, 5};
     const std::string varying = RefusalOf(communicator, gpu, stream, [&](std::byte* memory) {
       return communicator.AllGatherV(memory, memory + 500, counts, DataType::kUint8, On(stream));
     });
-    CHECK(varying.find("and equal counts") != std::string::npos);
+    CHECK(varying.find("all counts are equal") != std::string::npos);
   });
   OnGraphRanks(
       2,

@@ -1,25 +1,26 @@
-// The device kernels as functions of the host, under the same names: the same arithmetic (cuda/kernels/fold.h),
+// The device kernels as functions of the host, under the same names: the same arithmetic (cuda/kernels/reduce.h),
 // compiled by the host's compiler. Each call runs one thread of a kernel.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "cuda/kernels/fold.h"
+#include "cuda/kernels/reduce.h"
 
 namespace rondo::cuda {
 
-using HostKernel = void (*)(const FoldArguments& arguments, std::uint64_t thread, std::uint64_t threads);
+using HostKernel = void (*)(const ReduceArguments& arguments, std::uint64_t thread, std::uint64_t threads);
 
-// `name` is for example "rondo_fold_float32_sum"; null: no kernel has that name.
+// `name` is for example "rondo_device_reduce_float32_sum"; null: no kernel has that name.
 inline HostKernel FindHostKernel(std::string_view name) {
   struct Entry {
     std::string_view name;
     HostKernel run;
   };
   static constexpr Entry kEntries[] = {
-#define RONDO_HOST_KERNEL(type, op, Element, kOp) {"rondo_fold_" #type "_" #op, &FoldPart<Fold<Element, kOp>>},
-      RONDO_FOLDS(RONDO_HOST_KERNEL)
+#define RONDO_HOST_KERNEL(type, op, Element, kOp) \
+  {"rondo_device_reduce_" #type "_" #op, &ReducePart<Reduction<Element, kOp>>},
+      RONDO_REDUCTIONS(RONDO_HOST_KERNEL)
 #undef RONDO_HOST_KERNEL
   };
   for (const Entry& entry : kEntries)

@@ -8,7 +8,7 @@ std::unique_ptr<OnGpu> OnGpu::Find() {
   static const Result<Driver> driver = LoadDriver(LibraryUnderTest());
   if (!driver) {
     if (!GpuMayBeMissing()) FAIL(driver.error().message());
-    static const void* said_in = nullptr;  // a case may ask several times
+    static const void* said_in = nullptr;  // a test case may call Find several times, but the reason is printed once
     const void* const test_case = doctest::getContextOptions()->currentTest;
     if (said_in != test_case) std::printf("SKIP: tests on a GPU: %s\n", driver.error().message().c_str());
     said_in = test_case;

@@ -43,11 +43,11 @@ class OnGpu {
   CUstream NewStream() {
     const Gpu::Use use(*gpu_);
     CUstream stream = nullptr;
-    Must(driver().StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+    Must(driver().StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "creating a stream");
     streams_.push_back(stream);
     return stream;
   }
-  // Blocks the stream, behind its present work, until the latch is opened.
+  // When the stream's earlier work has ended, blocks the stream until `latch` is true.
   void Put(CUstream stream, std::atomic<bool>& latch) {
     const Gpu::Use use(*gpu_);
     const auto wait = [](void* opened) {
@@ -115,7 +115,7 @@ class Graph {
     const Gpu::Use use(*gpu_.gpu());
     CUgraph graph = nullptr;
     gpu_.Must(Cuda().StreamEndCapture(stream, &graph), "ending a capture");
-    gpu_.Must(Cuda().GraphInstantiate(&executable_, graph, 0), "making a graph");
+    gpu_.Must(Cuda().GraphInstantiate(&executable_, graph, 0), "creating a graph");
     gpu_.Must(Cuda().GraphDestroy(graph), "ending a graph");
   }
   ~Graph() {

@@ -1,5 +1,5 @@
-// A second process for a test, and a connection to it. The process is this program again; it runs one of the cases
-// named "child: ...". Those are no separate tests, but parts of the test that starts them.
+// A second process for a test, and a connection to it. It runs the same program, but only one of the cases named
+// "child: ...". Those cases are not separate tests, but parts of the test that starts them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ struct Pair {
 
 // kContained: the process is the first in a new process namespace, like the processes of containers.
 enum class Where { kHere, kContained };
-// Whether this process may create such a namespace.
+// Whether this process may create a new process namespace.
 inline bool MayContain() {
   const pid_t tries = fork();
   if (tries == 0) _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
@@ -81,7 +81,7 @@ class Other {
   }
 
  private:
-  // Returns in a child of the calling process.
+  // Continues in a child process, which is the first in a new process namespace.
   static void Contain() {
     if (unshare(CLONE_NEWPID) != 0) _exit(126);
     const pid_t first = fork();
@@ -100,7 +100,7 @@ class Other {
   pid_t process_;
 };
 
-// Runs in the other process.
+// Returns the socket to the process that started this one, or -1. Called in the other process.
 inline int SocketOfChild() {
   const char* const number = std::getenv(kSocket);
   return number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));

@@ -100,7 +100,7 @@ TEST_CASE("Places are taken again and again, by many streams, and left in order"
   const std::vector<CUstream> streams{gpu->NewStream(), gpu->NewStream(), gpu->NewStream()};
   for (Sequence sequence = 1; sequence <= 40; ++sequence) {
     REQUIRE(queue->Enter(streams[sequence % 3], sequence, true).has_value());
-    if (sequence < 4) continue;  // so that four are always pending
+    if (sequence < 4) continue;  // so that four operations are always pending
     CHECK(Arrives(*queue, sequence - 3));
     queue->Leave(sequence - 3);
   }
@@ -108,20 +108,20 @@ TEST_CASE("Places are taken again and again, by many streams, and left in order"
   for (CUstream stream : streams) gpu->Synchronize(stream);
 }
 
-TEST_CASE("Leaving for good lets go of every stream, now and later") {
+TEST_CASE("ReleaseAllStreams releases every stream, now and later") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
   CUstream before = gpu->NewStream(), after = gpu->NewStream();
   REQUIRE(queue->Enter(before, 1, true).has_value());
-  queue->LeaveForGood();
-  queue->Leave(1);  // from an owner that does not know about LeaveForGood
+  queue->ReleaseAllStreams();
+  queue->Leave(1);  // the owner may call Leave without knowing that the streams were released
   REQUIRE(queue->Enter(after, 2, true).has_value());
   gpu->Synchronize(before);
   gpu->Synchronize(after);
 }
 
-TEST_CASE("A stream that comes to its wait when the queue that let it go has ended goes on all the same") {
+TEST_CASE("A stream that reaches its wait after the queue that released it has ended goes on") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   auto queue = QueueOf(*gpu);
@@ -131,7 +131,7 @@ TEST_CASE("A stream that comes to its wait when the queue that let it go has end
   REQUIRE(queue->Enter(stream, 1, true).has_value());
   std::byte* const memory = gpu->Allocate(1);
   gpu->PutFill(stream, memory, 7, 1);
-  queue->LeaveForGood();
+  queue->ReleaseAllStreams();
   queue.reset();
   latch = true;
   gpu->Synchronize(stream);
@@ -153,12 +153,12 @@ TEST_CASE("Whether a stream waits for an operation is known of all communicators
   CHECK(!gpu->gpu()->DoStreamsWait());
   REQUIRE(other->Enter(stream, 1, true).has_value());
   CHECK(gpu->gpu()->DoStreamsWait());
-  other->LeaveForGood();
+  other->ReleaseAllStreams();
   CHECK(!gpu->gpu()->DoStreamsWait());
   gpu->Synchronize(stream);
 }
 
-TEST_CASE("When streams have been let go for good, nothing more is begun that they would have to wait for") {
+TEST_CASE("After ReleaseAllStreams no work begins that streams would have to wait for") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
@@ -167,13 +167,13 @@ TEST_CASE("When streams have been let go for good, nothing more is begun that th
   std::string why;
   DevicePeers* const peers = queue->peers(why);
   REQUIRE_MESSAGE(peers != nullptr, why);
-  queue->LeaveForGood();
+  queue->ReleaseAllStreams();
   const auto is_refused = [](const Status& status) { return !status && status.error().code() == ErrorCode::kAborted; };
   CHECK(is_refused(queue->Copy(CopyDirection::kToHost, {.host = host.data(), .device = device, .row_bytes = 8})));
   CHECK(is_refused(peers->CopyWithin(device, device + 4, 4)));
-  DeviceFold fold{.destination = device, .count = 1, .elements = 4};
-  fold.operands[0] = device + 4;
-  CHECK(is_refused(peers->Fold(fold)));
+  DeviceReduce reduction{.destination = device, .count = 1, .elements = 4};
+  reduction.operands[0] = device + 4;
+  CHECK(is_refused(peers->Reduce(reduction)));
   CHECK(peers->begun() == 0);
 }
 
@@ -210,16 +210,16 @@ TEST_CASE("Copies of any length arrive whole, and nothing beside them") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
-  constexpr std::size_t kMost = 70'000, kBeside = 8;
-  Pinned host(*queue, kMost);
-  std::byte* const device = gpu->Allocate(kMost + 2 * kBeside);
+  constexpr std::size_t kMax = 70'000, kBeside = 8;
+  Pinned host(*queue, kMax);
+  std::byte* const device = gpu->Allocate(kMax + 2 * kBeside);
   CUstream stream = gpu->NewStream();
   std::uint64_t copies = 0;
   for (const std::size_t bytes :
        {1u, 2u, 3u, 4u, 5u, 7u, 8u, 63u, 4095u, 4096u, 16'383u, 16'384u, 65'535u, 65'536u, 69'999u}) {
     CAPTURE(bytes);
     for (std::size_t i = 0; i < bytes; ++i) host.values[i] = static_cast<unsigned char>(i * 7 + bytes);
-    gpu->PutFill(stream, device, 0xA5, kMost + 2 * kBeside);
+    gpu->PutFill(stream, device, 0xA5, kMax + 2 * kBeside);
     gpu->Synchronize(stream);
     REQUIRE(queue->Copy(CopyDirection::kToDevice, {.host = host.data(), .device = device + kBeside, .row_bytes = bytes})
                 .has_value());
@@ -235,16 +235,16 @@ TEST_CASE("As many copies as may be are under way together, and end in their ord
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
   constexpr std::size_t kEach = 100'000;
-  Pinned host(*queue, kEach * Queue::kMostCopies);
+  Pinned host(*queue, kEach * Queue::kMaxCopies);
   std::byte* const device = gpu->Allocate(host.values.size());
   for (std::uint64_t round = 0; round < 5; ++round) {
     std::fill(host.values.begin(), host.values.end(), static_cast<unsigned char>(round + 1));
-    for (std::size_t i = 0; i < Queue::kMostCopies; ++i)
+    for (std::size_t i = 0; i < Queue::kMaxCopies; ++i)
       REQUIRE(queue
                   ->Copy(CopyDirection::kToDevice,
                          {.host = host.data() + i * kEach, .device = device + i * kEach, .row_bytes = kEach})
                   .has_value());
-    WaitForCopies(*queue, CopyDirection::kToDevice, (round + 1) * Queue::kMostCopies);
+    WaitForCopies(*queue, CopyDirection::kToDevice, (round + 1) * Queue::kMaxCopies);
     CHECK(gpu->Values<unsigned char>(device, host.values.size()) == host.values);
   }
 }
@@ -264,11 +264,11 @@ TEST_CASE("After draining, no copy touches the host's memory any more, whatever 
   CHECK(queue->Copied(CopyDirection::kToHost).value() == 1);
   std::fill(host.values.begin(), host.values.end(), static_cast<unsigned char>(3));
   CHECK(host.values == Bytes8(kBytes, 3));
-  queue->LeaveForGood();
+  queue->ReleaseAllStreams();
   gpu->Synchronize(stuck);
 }
 
-TEST_CASE("Memory that is not the GPU's is told apart, at its end as well as its beginning") {
+TEST_CASE("Memory that is not the GPU's is detected, at its end as well as its beginning") {
   const auto gpu = OnGpu::Find();
   if (gpu == nullptr) return;
   const auto queue = QueueOf(*gpu);
@@ -279,10 +279,10 @@ TEST_CASE("Memory that is not the GPU's is told apart, at its end as well as its
   REQUIRE(!refused.has_value());
   CHECK(refused.error().code() == ErrorCode::kInvalidArgument);
   CHECK(refused.error().message().find("input (0x") == 0);
-  CHECK(refused.error().message().find("is memory of the host, not of GPU 0 (") != std::string::npos);
+  CHECK(refused.error().message().find("): expected memory of GPU 0 (") != std::string::npos);
   const Status longer = queue->Check(device, std::size_t{1} << 40, "output");
   REQUIRE(!longer.has_value());
-  CHECK(longer.error().message().find("has not the 1099511627776 bytes that are due") != std::string::npos);
+  CHECK(longer.error().message().find("is shorter than the expected 1099511627776 bytes") != std::string::npos);
 }
 
 TEST_CASE("An allocation is exported whole, under an identity that no other one has") {

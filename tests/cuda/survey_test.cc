@@ -39,7 +39,7 @@ TEST_CASE("a survey says how processes share a GPU") {
   CHECK(Survey().gpus.front().mps == std::nullopt);
 }
 
-TEST_CASE("a survey says whom a GPU's compute mode lets use it") {
+TEST_CASE("a survey says which processes a GPU's compute mode admits") {
   const FakeDriver fake;
   const auto access_by = [&](CUcomputemode mode) {
     fake.SetComputeMode(mode);
@@ -47,7 +47,7 @@ TEST_CASE("a survey says whom a GPU's compute mode lets use it") {
   };
   CHECK(access_by(CU_COMPUTEMODE_DEFAULT) == static_cast<int>(Access::kShared));
   CHECK(access_by(CU_COMPUTEMODE_EXCLUSIVE_PROCESS) == static_cast<int>(Access::kOneProcess));
-  CHECK(access_by(CU_COMPUTEMODE_PROHIBITED) == static_cast<int>(Access::kNobody));
+  CHECK(access_by(CU_COMPUTEMODE_PROHIBITED) == static_cast<int>(Access::kProhibited));
 }
 
 TEST_CASE("without a driver or a GPU there is no survey, and it is said why") {

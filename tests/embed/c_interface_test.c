@@ -24,7 +24,7 @@ static int is_line(const float* values, int count, float scale, float offset) {
 }
 
 static void every_collective(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   float in[4 * N], out[4 * N];
   const float w = (float)world, ranks = w * (w - 1) / 2;
   CHECK(world <= 4);
@@ -93,7 +93,7 @@ static void every_collective(int rank, int world, const char* url) {
 }
 
 static void wrong_arguments(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   float in[4] = {1, 2, 3, 4}, out[4];
   FAILS(rondo_all_reduce(NULL, in, out, 4, RONDO_FLOAT32, RONDO_SUM, NULL, &error), RONDO_INVALID_ARGUMENT,
         "comm is NULL");
@@ -122,13 +122,13 @@ static void wrong_arguments(int rank, int world, const char* url) {
   options.reproducible = (rondo_choice)7;
   FAILS(rondo_barrier(comm, &options, &error), RONDO_INVALID_ARGUMENT, "reproducible");
 
-  /* Devices: some errors depend on the machine; these calls are wrong everywhere. */
+  /* GPU memory: some errors depend on the machine, but these calls are wrong on every machine. */
   rondo_options_init(&options);
   options.stream = &options;
   FAILS(rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, &options, &error), RONDO_INVALID_ARGUMENT,
-        "a stream is given, but the memory is the host's");
+        "a stream is given, but the buffers are in host memory");
   FAILS(rondo_send(comm, in, 4, RONDO_FLOAT32, 0, 0, &options, &error), RONDO_UNSUPPORTED,
-        "messages go from and to the host's memory alone");
+        "messages work on host memory only");
   rondo_options_init(&options);
   options.memory = RONDO_MEMORY_CUDA;
   const rondo_code host_as_device = rondo_all_reduce(comm, in, out, 4, RONDO_FLOAT32, RONDO_SUM, &options, NULL);
@@ -151,7 +151,7 @@ static void wrong_arguments(int rank, int world, const char* url) {
   rondo_connect_options connect;
   rondo_connect_options_init(&connect);
   connect.ports = "29599-29500";
-  FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "options.ports: wants FIRST-LAST");
+  FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "options.ports: expected FIRST-LAST");
   connect.ports = NULL;
   connect.transport = "pigeon";
   FAILS(rondo_connect(&connect, &comm, &error), RONDO_INVALID_ARGUMENT, "pigeon");
@@ -185,19 +185,19 @@ static void headers_of_other_versions(int rank, int world, const char* url) {
   rondo_options_init_sized(&newer.known, sizeof newer);
   CHECK(newer.later == 0 && newer.known.scale == 1);
 
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   float value = 1;
   MUST(rondo_all_reduce(comm, &value, &value, 1, RONDO_FLOAT32, RONDO_SUM, (const rondo_options*)&old, &error));
   MUST(rondo_all_reduce(comm, &value, &value, 1, RONDO_FLOAT32, RONDO_SUM, &newer.known, &error));
   CHECK(value == (float)(world * world));
   newer.later = 1;
-  FAILS(rondo_barrier(comm, &newer.known, &error), RONDO_UNSUPPORTED, "does not know yet");
+  FAILS(rondo_barrier(comm, &newer.known, &error), RONDO_UNSUPPORTED, "does not support");
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
 }
 
 static void messages(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   float in[N], out[N];
   rondo_message came;
   fill(in, N, (float)rank);
@@ -216,7 +216,7 @@ static void messages(int rank, int world, const char* url) {
   rondo_work_free(receiving);
   rondo_work_free(sending);
 
-  /* A message of another type: only this receive fails. */
+  /* The message has another type, so only this receive fails. */
   MUST(rondo_send_async(comm, in, 1, RONDO_INT32, next, 9, NULL, &sending, &error));
   FAILS(rondo_recv(comm, out, 1, RONDO_FLOAT32, before, 9, NULL, NULL, &error), RONDO_MISMATCH, "int32");
   rondo_work_free(sending);
@@ -228,7 +228,7 @@ static void messages(int rank, int world, const char* url) {
 static void count_call(void* user, const rondo_error* error) { *(int*)user += error == NULL ? 1 : 1000; }
 
 static void works(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   float value = (float)rank, sum = 0;
   rondo_work* work = NULL;
   if (rank == 0) {
@@ -250,7 +250,7 @@ static void works(int rank, int world, const char* url) {
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
   CHECK(calls == 1);
-  /* A work may be used after its communicator was freed: it is final. */
+  /* A work may be used after its communicator was freed, because its operation is then final. */
   MUST(rondo_work_wait(work, &error));
   rondo_work_free(work);
 }
@@ -320,7 +320,7 @@ static void tell_when_all_are_here(rondo_comm* comm, int32_t last) {
 }
 
 static void parts_and_aborts(int rank, int world, const char* url) {
-  rondo_comm *comm = meet(rank, world, url), *part = NULL;
+  rondo_comm *comm = connect_ranks(rank, world, url), *part = NULL;
   MUST(rondo_comm_split(comm, rank == 0 ? -1 : 5, -rank, &part, &error));
   CHECK((part == NULL) == (rank == 0));
   if (part != NULL) {
@@ -333,7 +333,7 @@ static void parts_and_aborts(int rank, int world, const char* url) {
   }
   CHECK(rondo_comm_local_size(comm) == world && rondo_comm_local_rank(comm) == rank);
   CHECK(strlen(rondo_comm_host(comm, 0)) > 0 && strcmp(rondo_comm_host(comm, world), "") == 0);
-  rondo_work* barrier = NULL; /* begun before rank 1 aborts, so that the error names the barrier */
+  rondo_work* barrier = NULL; /* the barrier begins before rank 1 aborts, so that the error names the barrier */
   if (rank != 1) MUST(rondo_barrier_async(comm, NULL, &barrier, &error));
   tell_when_all_are_here(comm, 1);
   if (rank == 1) {
@@ -353,7 +353,7 @@ static void parts_and_aborts(int rank, int world, const char* url) {
 }
 
 static void going_on_without_a_rank(int rank, int world, const char* url) {
-  rondo_comm *comm = meet(rank, world, url), *next = NULL;
+  rondo_comm *comm = connect_ranks(rank, world, url), *next = NULL;
   int32_t value = 1;
   MUST(rondo_all_reduce(comm, &value, &value, 1, RONDO_INT32, RONDO_SUM, NULL, &error));
   tell_when_all_are_here(comm, 1);
@@ -385,7 +385,7 @@ static void take_later(void* user, const void* left, const void* right, void* ou
 }
 
 static void operations_and_memory(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   int calls = 0;
   rondo_op last = 0;
   MUST(rondo_comm_define_op(comm, "last", 0, take_later, &calls, &last, &error));
@@ -434,7 +434,7 @@ static rondo_store* open_store(const char* url) {
 enum { TENSORS = 300 };
 
 static void fusion(int rank, int world, const char* url) {
-  rondo_comm* comm = meet(rank, world, url);
+  rondo_comm* comm = connect_ranks(rank, world, url);
   rondo_fusion_options options;
   rondo_fusion_options_init(&options);
   CHECK(options.bucket_bytes == 4 << 20 && options.buckets == 4 && options.operation == NULL);
@@ -473,7 +473,8 @@ static void fusion(int rank, int world, const char* url) {
     for (int t = 0; t < TENSORS; ++t) {
       const int count = t % 50 == 0 ? N : t % 7;
       CHECK(is_line(out[t], count, w, ranks + w * (float)t));
-      CHECK(count == N || out[t][count] == (float)(rank + t + count)); /* nothing was written behind the tensor */
+      CHECK(count == N || out[t][count] == (float)(rank + t + count)); /* nothing was written beyond the end of the
+                                                                        * tensor */
     }
   }
   float half = 2, quarter = 4;
@@ -535,8 +536,8 @@ static void stores(int rank, int world, const char* url) {
   rondo_store_free(store);
 }
 
-/* A port of the loopback interface that no other process gets: it stays bound. A server that reuses addresses can still
- * listen on it. */
+/* A port of the loopback interface. It stays bound, so no other process gets it. A server that sets SO_REUSEADDR can
+ * still listen on it. */
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t bytes = sizeof address;
@@ -566,10 +567,10 @@ static void a_store_that_speaks_tls(int rank, int world, const char* url) {
     MUST(rondo_store_open(&options, &store, &error));
     MUST(rondo_store_set(beside, "url", tcp, strlen(tcp), 5000, &error));
   } else {
-    rondo_bytes told = {NULL, 0};
-    MUST(rondo_store_wait(beside, "url", &told, 20000, &error));
-    snprintf(tcp, sizeof tcp, "%s", (const char*)told.data);
-    rondo_bytes_free(&told);
+    rondo_bytes served = {NULL, 0};
+    MUST(rondo_store_wait(beside, "url", &served, 20000, &error));
+    snprintf(tcp, sizeof tcp, "%s", (const char*)served.data);
+    rondo_bytes_free(&served);
     /* Without TLS the store cannot be opened. */
     FAILS(rondo_store_open(&options, &store, &error), RONDO_AUTH, "TLS");
     setenv("RONDO_TLS", "psk", 1);
@@ -586,7 +587,7 @@ static void a_store_that_speaks_tls(int rank, int world, const char* url) {
   rondo_store_free(beside);
 }
 
-/* A store that the program provides as functions; here the functions use a store of Rondo. */
+/* Tests a store that the program provides as functions. Here the functions use a store of Rondo. */
 static int complain(rondo_error* error, char* why, size_t why_bytes) {
   snprintf(why, why_bytes, "%s", error->text);
   rondo_error_free(error);
@@ -629,13 +630,13 @@ static int broken_set(void* user, const char* key, const void* value, size_t byt
 }
 
 static void a_store_of_the_programs_own(int rank, int world, const char* url) {
-  rondo_foreign_store functions = {.size = sizeof functions,
-                                   .user = open_store(url),
-                                   .name = "a wrapped store",
-                                   .set = own_set,
-                                   .get = own_get,
-                                   .add = own_add,
-                                   .compare_set = own_compare_set};
+  rondo_store_callbacks functions = {.size = sizeof functions,
+                                     .user = open_store(url),
+                                     .name = "a wrapped store",
+                                     .set = own_set,
+                                     .get = own_get,
+                                     .add = own_add,
+                                     .compare_set = own_compare_set};
   rondo_connect_options options;
   rondo_connect_options_init(&options);
   options.store = &functions;
@@ -656,7 +657,7 @@ static void a_store_of_the_programs_own(int rank, int world, const char* url) {
   MUST(rondo_comm_close(comm, &error));
   rondo_comm_free(comm);
 
-  /* A group of some of a job's ranks needs their numbers in the job. */
+  /* A communicator of only some of a job's ranks needs the numbers of these ranks in the job. */
   const int32_t job_ranks[] = {11, 13, 17, 19};
   options.generation = 3;
   options.group = "tp";
@@ -690,14 +691,14 @@ static void count_release(void* user) {
 /* The last rank refuses a call and leaves before the other ranks have connected to it. */
 static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world, const char* url) {
   rondo_store* const store = open_store(url);
-  rondo_foreign_store functions = {.size = sizeof functions,
-                                   .user = store,
-                                   .name = "a wrapped store",
-                                   .set = own_set,
-                                   .get = own_get,
-                                   .add = own_add,
-                                   .compare_set = own_compare_set,
-                                   .release = count_release};
+  rondo_store_callbacks functions = {.size = sizeof functions,
+                                     .user = store,
+                                     .name = "a wrapped store",
+                                     .set = own_set,
+                                     .get = own_get,
+                                     .add = own_add,
+                                     .compare_set = own_compare_set,
+                                     .release = count_release};
   rondo_connect_options options;
   rondo_connect_options_init(&options);
   options.store = &functions;
@@ -732,7 +733,7 @@ static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world,
   rondo_store_free(store);
 }
 
-static void a_meeting_that_connects_nothing(int rank, int world, const char* url) {
+static void a_rendezvous_without_a_communicator(int rank, int world, const char* url) {
   rondo_connect_options options;
   rondo_connect_options_init(&options);
   options.rendezvous = url;
@@ -741,14 +742,14 @@ static void a_meeting_that_connects_nothing(int rank, int world, const char* url
   options.world_size = world;
   options.timeout_ms = 20000;
   rondo_store* store = NULL;
-  int32_t met_rank = -1;
-  int32_t met_world = 0;
+  int32_t own_rank = -1;
+  int32_t world_size = 0;
   options.join = 1;
-  FAILS(rondo_meet(&options, &store, &met_rank, &met_world, &error), RONDO_INVALID_ARGUMENT, "newcomer");
+  FAILS(rondo_rendezvous(&options, &store, &own_rank, &world_size, &error), RONDO_INVALID_ARGUMENT, "joiner");
   options.join = 0;
-  FAILS(rondo_meet(&options, &store, NULL, &met_world, &error), RONDO_INVALID_ARGUMENT, "rank");
-  MUST(rondo_meet(&options, &store, &met_rank, &met_world, &error));
-  CHECK(met_rank == rank && met_world == world);
+  FAILS(rondo_rendezvous(&options, &store, NULL, &world_size, &error), RONDO_INVALID_ARGUMENT, "rank");
+  MUST(rondo_rendezvous(&options, &store, &own_rank, &world_size, &error));
+  CHECK(own_rank == rank && world_size == world);
   char key[16];
   snprintf(key, sizeof key, "from %d", rank);
   MUST(rondo_store_set(store, key, key, strlen(key), 5000, &error));
@@ -760,12 +761,14 @@ static void a_meeting_that_connects_nothing(int rank, int world, const char* url
     rondo_bytes_free(&value);
   }
   rondo_store_free(store);
-  /* In another store: the other ranks may still use this one, and a store has one generation at a time. */
+  /* Uses another store, because the other ranks may still use this store, and a store has only one generation at a
+   * time. */
   char elsewhere[512];
   snprintf(elsewhere, sizeof elsewhere, "%s.alone", url);
   options.rendezvous = elsewhere;
   options.timeout_ms = 500;
-  if (rank == 0) FAILS(rondo_meet(&options, &store, &met_rank, &met_world, &error), RONDO_RENDEZVOUS_TIMEOUT, "rank 1");
+  if (rank == 0)
+    FAILS(rondo_rendezvous(&options, &store, &own_rank, &world_size, &error), RONDO_RENDEZVOUS_TIMEOUT, "rank 1");
 }
 
 int main(void) {
@@ -785,7 +788,7 @@ int main(void) {
   for (int world = 1; world <= 4; ++world) {
     if (world > 1) on_ranks("every collective, blocking and asynchronous", world, -1, every_collective);
   }
-  on_ranks("wrong arguments are told and fail nothing else", 2, -1, wrong_arguments);
+  on_ranks("wrong arguments are reported and fail nothing else", 2, -1, wrong_arguments);
   on_ranks("options of older and newer headers", 2, -1, headers_of_other_versions);
   on_ranks("messages", 3, -1, messages);
   on_ranks("works: not ready, called back, final beyond the communicator", 3, -1, works);
@@ -797,8 +800,8 @@ int main(void) {
   on_ranks("fusion of small all-reduces, and a rank that is killed amid them", 3, 1, fusion);
   on_ranks("stores", 3, -1, stores);
   on_ranks("a store that speaks TLS, and who does not", 3, -1, a_store_that_speaks_tls);
-  on_ranks("ranks meet through a store of the program's own", 2, -1, a_store_of_the_programs_own);
+  on_ranks("a rendezvous through a store of the program's own", 2, -1, a_store_of_the_programs_own);
   on_ranks("a store that is kept tells that a rank has left", 3, -1, a_store_that_is_kept_tells_that_a_rank_has_left);
-  on_ranks("a meeting that connects nothing", 3, -1, a_meeting_that_connects_nothing);
+  on_ranks("a rendezvous without a communicator", 3, -1, a_rendezvous_without_a_communicator);
   return 0;
 }

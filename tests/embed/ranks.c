@@ -11,7 +11,7 @@ void on_ranks(const char* what, int world_size, int victim, rank_function functi
   static int times = 0;
   char url[512];
   const char* const folder = getenv("TEST_TMPDIR");
-  snprintf(url, sizeof url, "file://%s/meeting.%d.%d", folder ? folder : "/tmp", (int)getpid(), ++times);
+  snprintf(url, sizeof url, "file://%s/rendezvous.%d.%d", folder ? folder : "/tmp", (int)getpid(), ++times);
   pid_t ranks[64];
   fflush(NULL);
   for (int rank = 0; rank < world_size; ++rank) {
@@ -43,7 +43,7 @@ void on_ranks(const char* what, int world_size, int victim, rank_function functi
   if (bad) exit(1);
 }
 
-rondo_comm* meet(int rank, int world_size, const char* url) {
+rondo_comm* connect_ranks(int rank, int world_size, const char* url) {
   rondo_connect_options options;
   rondo_connect_options_init(&options);
   options.rendezvous = url;

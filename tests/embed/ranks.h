@@ -16,7 +16,7 @@
     }                                                                                        \
   } while (0)
 
-/* A call whose last argument is &error. It must return RONDO_OK. */
+/* `call` has &error as its final argument. It must return RONDO_OK. */
 #define MUST(call)                                                                                             \
   do {                                                                                                         \
     rondo_error* error = NULL;                                                                                 \
@@ -27,7 +27,7 @@
     CHECK(error == NULL);                                                                                      \
   } while (0)
 
-/* A call that must fail with `wanted` and a message that contains `words`. */
+/* `call` must fail with the code `wanted` and a message that contains `words`. */
 #define FAILS(call, wanted, words)                                                                            \
   do {                                                                                                        \
     rondo_error* error = NULL;                                                                                \
@@ -48,5 +48,5 @@ typedef void (*rank_function)(int rank, int world_size, const char* url);
  * must exit with 0, except `victim`, which must die by SIGKILL (-1: no victim). */
 void on_ranks(const char* what, int world_size, int victim, rank_function function);
 
-/* Connects to the other ranks. */
-rondo_comm* meet(int rank, int world_size, const char* url);
+/* Connects this rank to the other ranks. */
+rondo_comm* connect_ranks(int rank, int world_size, const char* url);

@@ -16,7 +16,7 @@ RONDO = ROOT / "bazel-bin/tools/rondo"
 
 
 def run(*command: object, cwd: Path | None = None, status: int = 0, **environment: str) -> str:
-    """What it printed, both streams; its exit status must be the one expected."""
+    """Runs a command, which must end with `status`. Returns what it printed to both streams."""
     ran = subprocess.run([str(word) for word in command], cwd=cwd, env=os.environ | environment, text=True, check=False,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)  # fmt: skip
     if ran.returncode != status:
@@ -69,7 +69,7 @@ class Dist(unittest.TestCase):
         self.assertIn("0.1.0", said)
 
     def compiled(self, name: str, source: str) -> Path:
-        """A program in C++17 on the tarball."""
+        """Compiles a C++17 program against the tarball."""
         (self.folder / f"{name}.cc").write_text(source)
         prefix = self.installed
         run("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{prefix}/include", self.folder / f"{name}.cc",
@@ -90,7 +90,7 @@ class Dist(unittest.TestCase):
               fusion.Wait();
               std::printf("%g\\n", values.front() + values.back());
               comm.Close();
-            } catch (const rondo::Failure& f) { std::puts(f.what()); return 1; }
+            } catch (const rondo::Error& error) { std::puts(error.what()); return 1; }
         """)
         self.assertEqual(run(RONDO, "run", "-N", "3", program).count("6\n"), 3)
 
@@ -107,14 +107,14 @@ class Dist(unittest.TestCase):
                 try {
                   comm.AllReduce(&value, &value, 1, RONDO_SUM, rondo::Options().Timeout(time));
                   std::puts("taken");
-                } catch (const rondo::Failure& f) { std::puts(f.what()); }
+                } catch (const rondo::Error& error) { std::puts(error.what()); }
               };
               sum(milliseconds(1'000'000'000'000));
               sum(milliseconds::max());
               sum(milliseconds(-5));
-              try { comm.BarrierAsync().WaitFor(milliseconds::min()); } catch (const rondo::Failure& f) { std::puts(f.what()); }
+              try { comm.BarrierAsync().WaitFor(milliseconds::min()); } catch (const rondo::Error& error) { std::puts(error.what()); }
               comm.Leave(milliseconds(10'000));
-            } catch (const rondo::Failure& f) { std::puts(f.what()); return 1; }
+            } catch (const rondo::Error& error) { std::puts(error.what()); return 1; }
         """)
         said = run(RONDO, "run", "-N", "2", program)
         for words in ("taken\n", "options.timeout_ms: 9223372036854775807 ms is more than 1000000000000 ms (31 years)",
@@ -126,7 +126,7 @@ class Dist(unittest.TestCase):
             #include <rondo.hpp>
             #include <cstdio>
             int main() try { rondo::Comm::Connect(); }
-            catch (const rondo::Failure& f) { std::puts(f.what()); return f.code(); }
+            catch (const rondo::Error& error) { std::puts(error.what()); return error.code(); }
         """)
         said = run(program, status=1)
         self.assertIn("invalid_argument", said)

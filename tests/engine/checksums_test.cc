@@ -98,8 +98,8 @@ TEST_CASE("a payload is bounded however long frames may be without checksums") {
   EngineWorld world({.ranks = 2, .checksums = true, .flipped = &never});
   constexpr std::uint64_t kBytes = 4 * 1'000'003;
   world.Expect({.collective = Collective::kBroadcast, .algorithm = Algorithm::kTree, .count = kBytes / 4});
-  const std::uint64_t full = kBytes / kMostCheckedPayload, rest = kBytes % kMostCheckedPayload;
-  CHECK(never.stream_bytes == full * (kMostCheckedPayload + 2 * kLineBytes) + kLineBytes + rest + CheckedTailOf(rest));
+  const std::uint64_t full = kBytes / kMaxCheckedPayload, rest = kBytes % kMaxCheckedPayload;
+  CHECK(never.stream_bytes == full * (kMaxCheckedPayload + 2 * kLineBytes) + kLineBytes + rest + CheckedTailOf(rest));
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kRecursiveDoubling, Algorithm::kTree})
     world.Expect({.algorithm = algorithm, .count = 1'000'003});
 }
@@ -163,7 +163,7 @@ void ExpectFound(const std::vector<EngineWorld::Outcome>& outcomes, Pair pair) {
   }
 }
 
-TEST_CASE("wherever in a stream one bit flips, its receiver finds it and nobody has a wrong result") {
+TEST_CASE("wherever in a stream one bit flips, its receiver finds it and no rank has a wrong result") {
   int flips = 0;
   for (const Case& c : ReceivePaths()) {
     CAPTURE(Name(c.collective));
@@ -195,7 +195,7 @@ std::vector<std::uint64_t> Positions(std::uint64_t length) {
   return found;
 }
 
-TEST_CASE("however the bytes come and whoever moves them, damage is found before anybody goes on with it") {
+TEST_CASE("whichever way the bytes come and whatever moves them, damage is found before any step uses it") {
   int lent = 0, flips = 0;
   Sample sample(5);
   for (const Mode& mode : AwkwardModes()) {
@@ -221,7 +221,7 @@ TEST_CASE("however the bytes come and whoever moves them, damage is found before
   CHECK(flips > 2000 / Every(5));
 }
 
-TEST_CASE("without checksums the same flips give wrong results that nobody notices") {
+TEST_CASE("without checksums the same flips give wrong results that no rank notices") {
   for (const Mode& mode : AwkwardModes()) {
     CAPTURE(mode.name);
     for (const Case& c : ReceivePaths()) {
@@ -258,7 +258,7 @@ TEST_CASE("the error names peer, lane, frame, place and both checksums") {
   CHECK(payload.find(" found; caused by rank 0") != std::string::npos);
 }
 
-TEST_CASE("ranks that disagree are told so, not that bytes are damaged") {
+TEST_CASE("ranks that disagree get that error, not one of damaged bytes") {
   EngineWorld world(Checked({"plain", {}}, 4));
   std::vector<std::byte> memory(4096);
   const auto at = [&](Rank r) { return memory.data() + 1024 * r; };

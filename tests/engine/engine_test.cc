@@ -1,5 +1,5 @@
-// The engine over lanes and movers that make use of every freedom in their contracts. Every case checks every element,
-// guard bytes, and that inputs are unchanged. Frames are short, so that transfers need many of them.
+// Tests the engine over lanes and movers that make use of every freedom in their contracts. Every case checks every
+// element and the guard bytes, and that inputs are unchanged. Frames are short, so that transfers need many of them.
 #include "collectives/engine/engine.h"
 
 #include <doctest/doctest.h>
@@ -118,7 +118,7 @@ TEST_CASE("windows are really used where they are granted") {
   // Bytes that no window covers are sent without a copy: headers, and elements that are reduced on arrival.
   EngineWorld lending({.ranks = 3, .network = {.reluctant = true, .push = true}, .frame_bytes = 4096});
   lending.Expect({.algorithm = Algorithm::kRing, .count = 10'000});
-  CHECK(lending.network().counters().lent_bytes >= 10'000 * 4);
+  CHECK(lending.network().counters().zero_copy_bytes >= 10'000 * 4);
   CHECK(lending.network().counters().pushed_bytes > 0);
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("a vector in slices is summed like any other, in every awkward mode") 
                          .slices = true});
       for (const auto& [algorithm, least] : InSlices(ranks)) {
         for (const bool in_place : {true, false}) {
-          // No slices; slices of equal length; a last slice of one element; a last slice that lacks one element.
+          // No slices; slices of equal length; a final slice of one element; a final slice that lacks one element.
           for (const std::uint64_t count : {least - 1, least, least + 1, 2 * least - 1})
             world.Expect({.algorithm = algorithm, .count = count, .in_place = in_place});
           world.Expect({.algorithm = algorithm, .count = least, .in_place = in_place, .op = ReduceOp::kAvg});
@@ -232,7 +232,8 @@ TEST_CASE("a vector in slices is summed like any other, in every awkward mode") 
   }
 }
 
-TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a peer in the next slice is no mismatch") {
+TEST_CASE(
+    "in slices, what a rank waits for is described by the whole vector, and a peer in the next slice is no mismatch") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     EngineWorld world(
         {.ranks = 3, .network = {.reluctant = true}, .frame_bytes = kLineBytes, .slices = true, .seed = seed});
@@ -243,7 +244,7 @@ TEST_CASE("in slices, what a rank waits for is told of the whole vector, and a p
       std::byte* const own = memory[static_cast<std::size_t>(r)].data();
       world.StartOne(r, {.algorithm = Algorithm::kTwoShot, .count = kCount}, own, own);
     }
-    std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> before;  // bytes done, by rank and step
+    std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> before;  // for each rank and step: bytes done
     std::set<std::pair<Rank, Rank>> through;  // (rank, peer): the rank no longer waits for the peer
     world.RunToEnd([&](Rank r) {
       for (const BlockedStep& blocked : world.engine(r).Waiting()) {
@@ -271,7 +272,7 @@ std::optional<Error> FirstError(EngineWorld& world, int ranks) {
   return std::nullopt;
 }
 
-TEST_CASE("ranks in different operations are told both in words") {
+TEST_CASE("ranks in different operations get both in words") {
   EngineWorld world({.ranks = 2});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
@@ -320,7 +321,7 @@ TEST_CASE("a transfer of another length than expected is a mismatch that names b
 
 TEST_CASE("a peer that sends where nothing is expected is found by the slow path") {
   // Rank 1 broadcasts from itself in a tree of 4: it sends to ranks 2 and 3. Rank 3 is in an all-reduce whose first
-  // partner is rank 2, so its schedule does not read from rank 1 before that.
+  // partner is rank 2, so at first rank 3 reads nothing from rank 1.
   EngineWorld world({.ranks = 4});
   std::vector<std::byte> memory(4096);
   world.NextSequence();
@@ -381,7 +382,8 @@ TEST_CASE("an algorithm that needs more scratch than allowed is refused with bot
 }
 
 TEST_CASE("scratch is only as large as what a rank keeps there") {
-  // In a tree of four, rank 2 gathers its own block and rank 3's before it sends them to the root: two of four blocks.
+  // In a tree of four, rank 2 gathers its own block and rank 3's before it sends them to the root. So its scratch
+  // holds two of the four blocks.
   const ScheduleKey key{.collective = Collective::kGather, .algorithm = Algorithm::kTree, .world_size = 4};
   const OperationDescriptor operation{
       .count = 50, .collective = key.collective, .type = DataType::kUint8, .algorithm = key.algorithm};

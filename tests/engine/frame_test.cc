@@ -64,7 +64,7 @@ TEST_CASE("an operation whose blocks have counts of their own says so beside its
   CHECK(decoded == header);
 }
 
-TEST_CASE("an operation on memory of devices says so beside its collective; its window is nobody else's business") {
+TEST_CASE("an operation on memory of devices says so beside its collective; its window is not sent") {
   std::array<std::byte, kFrameHeaderBytes> bytes;
   FrameHeader header = Example();
   header.operation.on_devices = true;
@@ -85,7 +85,7 @@ TEST_CASE("an operation on memory of devices says so beside its collective; its 
   CHECK(decoded != header);
 }
 
-TEST_CASE("an operation is told in words") {
+TEST_CASE("an operation is described in words") {
   const auto text = [](OperationDescriptor descriptor) { return descriptor.ToString(); };
   CHECK(text({.collective = Collective::kBarrier}) == "barrier by dissemination");
   CHECK(text({.count = 3, .collective = Collective::kScatter, .algorithm = Algorithm::kTree, .root = 2}) ==

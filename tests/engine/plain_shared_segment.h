@@ -29,8 +29,8 @@ class PlainSharedSegment final : public SharedSegment {
   }
   void WakeWaiters() override {}
 
-  // The functions about other ranks' memory that a test can make succeed; without AnswerQuestions none succeeds. All
-  // ranks are in one process, so every address is valid for all of them.
+  // The functions about other ranks' memory. Each of them fails unless the test has called AnswerQuestions with a
+  // function that returns true for it. All ranks are in one process, so every address is valid for all of them.
   enum class Question : std::uint8_t { kLocate, kShow, kFind, kCanRead, kCanBeRead, kRead };
   static bool IsAboutReading(Question question) {
     return question == Question::kCanRead || question == Question::kCanBeRead || question == Question::kRead;

@@ -76,7 +76,7 @@ TEST_CASE("every collective by every algorithm gives the same on two and on five
         for (const AlgorithmEntry& entry : AllAlgorithms()) {
           for (const bool in_place : {true, false}) {
             if (in_place && !HasInPlace(entry.collective)) continue;
-            // Fewer elements than rails; as many as rails; shares of different lengths.
+            // counts below, equal to and above the number of rails; some give shares of different lengths
             for (const std::uint64_t count : {0, 1, 5, 64, 257}) {
               root = HasRoot(entry.collective) ? (root + 1) % ranks : 0;
               world.Expect({.collective = entry.collective,
@@ -139,7 +139,7 @@ TEST_CASE("how many rails an operation takes depends on its bytes alone, and all
   OperationDescriptor large = blocks;
   large.count = 1'000'000;
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), large) == 4);
-  CHECK(RailsOf(rails, PlanOf(plans, bruck, 4), large) == 1);  // its transfers span several blocks
+  CHECK(RailsOf(rails, PlanOf(plans, bruck, 4), large) == 1);  // transfers of Bruck's algorithm span several blocks
   large.varying = true;
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), large) == 1);
 }
@@ -150,21 +150,22 @@ TEST_CASE("each rail has lanes of its own, which carry its share") {
   for (std::uint32_t rail = 0; rail < 3; ++rail) {
     auto lane = world.endpoint(0).Open(1, LaneOfRail(rail));
     REQUIRE(lane);
-    // Half of 10,000 elements in the reduce-scatter, half in the all-gather, and their headers.
+    // A rail has 10,000 elements of 4 bytes. It sends half of them in the reduce-scatter, half in the all-gather, and
+    // headers.
     CHECK((*lane)->accepted() >= 40'000);
     CHECK((*lane)->accepted() < 42'000);
     CHECK((*lane)->consumed() == (*lane)->accepted());
   }
 }
 
-TEST_CASE("what a rank waits for is told of every rail by number") {
+TEST_CASE("what a rank waits for is described for every rail by number") {
   EngineWorld world({.ranks = 2, .rails = Rails(2)});
   std::vector<std::byte> memory(4000);
   world.NextSequence();
   world.StartOne(0, {.algorithm = Algorithm::kRing, .count = 1000}, memory.data(), memory.data());
   while (*world.PollOne(0) != Progress::kNothing) {
   }
-  std::map<std::uint32_t, std::uint64_t> due;  // bytes of a chunk, which is half of the rail's share
+  std::map<std::uint32_t, std::uint64_t> due;  // by rail: the bytes of a chunk, which is half of the rail's share
   for (const BlockedStep& blocked : world.engine(0).Waiting()) {
     CHECK(blocked.peer == 1);
     due[blocked.rail] = blocked.bytes_due;
@@ -173,7 +174,7 @@ TEST_CASE("what a rank waits for is told of every rail by number") {
   CHECK(world.engine(0).WaitsFor(1));
 }
 
-TEST_CASE("ranks that disagree are told so on whichever rail it shows") {
+TEST_CASE("ranks that disagree get that error on whichever rail it shows") {
   EngineWorld world({.ranks = 2, .rails = Rails(2)});
   std::vector<std::byte> memory(8000), other(8000);
   world.NextSequence();
@@ -189,7 +190,7 @@ TEST_CASE("ranks that disagree are told so on whichever rail it shows") {
 
 TEST_CASE("lane indices and rails go both ways, and messages and unknown lanes are on the first") {
   std::set<std::uint32_t> indices{kMessageLaneIndex};
-  for (std::uint32_t rail = 0; rail < kMostRails; ++rail) {
+  for (std::uint32_t rail = 0; rail < kMaxRails; ++rail) {
     CHECK(indices.insert(LaneOfRail(rail)).second);
     CHECK(RailOfLane(LaneOfRail(rail)) == rail);
   }

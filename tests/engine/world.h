@@ -32,7 +32,7 @@ struct Case {
   bool in_place = true;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kInt32;
-  // For collectives whose blocks have different counts: all_gather_v, ...
+  // The counts of the blocks, for collectives whose blocks have different counts: all_gather_v, ...
   std::vector<std::uint64_t> block_counts = {};
 };
 
@@ -171,7 +171,7 @@ class EngineWorld : private PeerObserver {
     for (Rank r = 0; r < options_.ranks; ++r) {
       const auto at = static_cast<std::size_t>(r);
       outcomes[at].right = IsRight(c, r, lent[at]);
-      // As after a failure: the engine must not use the memory any more.
+      // The lanes are revoked as after a failure, so that the engine cannot use the memory any more.
       ranks_[at]->endpoint->Revoke();
       ranks_[at]->engine->Drain();
     }
@@ -267,7 +267,8 @@ class EngineWorld : private PeerObserver {
     return c.block_counts.empty() ? c.count : c.block_counts[block];
   }
 
-  // Calls function(block, element of the block, element of a packed memory that holds `set`).
+  // For each element of the blocks in `set`, calls function(block, index in the block, index in packed memory of the
+  // set).
   template <typename Function>
   static void ForEachElement(const Case& c, const BlockSet& set, Function function) {
     std::uint64_t at = 0;
@@ -356,7 +357,8 @@ class EngineWorld : private PeerObserver {
     }
     return c.op == ReduceOp::kAvg ? sum / options_.ranks : sum;
   }
-  // Fills a memory that holds `set`: with the rank's values in the blocks of `own`, and with a filler elsewhere.
+  // Fills memory that holds the blocks of `set`: blocks of `own` with the rank's values, all others with a filler
+  // value.
   void Fill(const Case& c, const BlockSet& set, Rank rank, const BlockSet& own, std::byte* to) const {
     ForEachElement(c, set, [&](std::uint32_t block, std::uint64_t e, std::uint64_t at) {
       const std::int32_t value = own.Contains(block) ? Value(rank, block, e) : -1'000'000;

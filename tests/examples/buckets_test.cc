@@ -1,4 +1,5 @@
-// Fused gradients: correct averages on every rank, for any grouping of tensors and any order of their completion.
+// Tests GradientBuckets: averages must be correct on every rank, for any grouping of tensors and any order of their
+// completion.
 #include "examples/data_parallel_sgd/buckets.h"
 
 #include <doctest/doctest.h>
@@ -87,10 +88,10 @@ TEST_CASE("neighbours share a bucket up to its size in bytes on the wire; what i
       return GradientBuckets(communicator, tensors, {type, bucket_bytes}).size();
     };
     CHECK(buckets(DataType::kFloat32, 0) == 5);
-    CHECK(buckets(DataType::kFloat32, 48) == 3);   // 4 + 4 + 4 | 10 | 100
-    CHECK(buckets(DataType::kFloat32, 47) == 4);   // 4 + 4 | 4 | 10 | 100
+    CHECK(buckets(DataType::kFloat32, 48) == 3);   // elements in each bucket: 4 + 4 + 4 | 10 | 100
+    CHECK(buckets(DataType::kFloat32, 47) == 4);   // elements in each bucket: 4 + 4 | 4 | 10 | 100
     CHECK(buckets(DataType::kFloat16, 24) == 3);   // the same with elements of half the size
-    CHECK(buckets(DataType::kFloat32, 88) == 2);   // 4 + 4 + 4 + 10 | 100
+    CHECK(buckets(DataType::kFloat32, 88) == 2);   // elements in each bucket: 4 + 4 + 4 + 10 | 100
     CHECK(buckets(DataType::kFloat32, 488) == 1);  // one bucket with all tensors
     CHECK(communicator.Close());
   });

@@ -1,4 +1,5 @@
-// The model's gradient is the derivative of the loss, and has the properties that overlap and proof rely on.
+// Tests that the model's gradient is the derivative of the loss, and that it has the properties on which buckets.h and
+// bounds.h depend.
 #include "examples/data_parallel_sgd/model.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +26,8 @@ TEST_CASE("the gradient is the slope of the loss, along every parameter") {
     moved[at] += by;
     return model.AddGradient(moved, samples, unused);
   };
-  // Losses are float32: with a wider step the curvature matters, with a narrower one the rounding of the losses.
+  // The step of the numerical derivative. With a larger step the curvature causes errors; with a smaller step the
+  // rounding of the losses does, because they are float32.
   constexpr float kStep = 0x1p-9f;
   for (const Tensor& tensor : model.tensors()) {
     bool all_zero = true;
@@ -112,7 +114,7 @@ TEST_CASE("parts of rows lie one after the other, differ by at most one row, and
   }
 }
 
-TEST_CASE("a row is the same sample for whoever makes it, and another for another seed") {
+TEST_CASE("a row is the same sample in every process, and another for another seed") {
   const std::vector<Sample> all = Spirals(9).Load({0, 50});
   const std::vector<Sample> shard = Spirals(9).Load({20, 30});
   std::size_t equal_to_other_seed = 0;

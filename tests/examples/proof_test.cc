@@ -1,4 +1,4 @@
-// The proof accepts training with any number of ranks, and detects every usual mistake of data parallelism.
+// Tests that the proof accepts training with any number of ranks, and detects every common mistake of data parallelism.
 #include "examples/data_parallel_sgd/proof.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ TEST_CASE("every step of any number of ranks is one process's step up to roundin
     rondo::OnRanks(network, [&](Communicator& communicator) {
       const auto rank = static_cast<std::uint64_t>(communicator.rank());
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-        for (const std::uint64_t batch : {1, 7, 32}) {  // fewer samples than ranks, unequal shards
+        for (const std::uint64_t batch : {1, 7, 32}) {  // 1: fewer samples than ranks; 7: unequal shards
           for (const std::uint64_t accumulation : {1, 3}) {
             Trainer trainer(communicator, model, data, {kDescent, {type, 256}, accumulation},
                             model.StartValues(rondo::Random(rank)));
@@ -80,7 +80,7 @@ TEST_CASE("ranks whose parameters differ are seen") {
   rondo::OnRanks(network, [&](Communicator& communicator) {
     std::vector<float> start = model.StartValues(rondo::Random(1));
     if (communicator.rank() == 2) start.back() = std::nextafter(start.back(), 1.0f);
-    Trainer trainer(communicator, model, data, {}, start);  // the start is not broadcast
+    Trainer trainer(communicator, model, data, {}, start);  // a mistake: the initial values of rank 0 are not broadcast
     CHECK(trainer.HoldsBitsOfRank0().value() == (communicator.rank() != 2));
     CHECK(communicator.Close());
   });
@@ -217,7 +217,7 @@ TEST_CASE("a velocity that is off is seen before it moves a parameter") {
       step.Report(step.Right(), DataType::kFloat32, [](TrainingState& after) { after.velocity[0] += 1e-3f; }).good());
 }
 
-TEST_CASE("a loss that is off is told with its bound") {
+TEST_CASE("a wrong loss is reported with its bound") {
   const WrongStep step;
   const StepReport report = step.Report(step.Right(), DataType::kFloat32, nullptr, 1 + 1e-12);
   REQUIRE_FALSE(report.good());

@@ -17,7 +17,7 @@ BIN = pathlib.Path(os.environ.get("RONDO_BIN", ROOT / "bazel-bin")).absolute()
 RONDO = BIN / "tools/rondo"
 PROGRAM = BIN / "examples/data_parallel_sgd/data_parallel_sgd"
 PATIENCE_S = float(os.environ.get("RONDO_TEST_PATIENCE", "60"))
-VERDICT = "every step is one process's step up to rounding, with the same bits on all ranks"
+VERDICT = "every step equals the step of one process up to rounding, and is bit for bit the same on all ranks"
 NUMBER = r"([-+.\de]+|nan|inf)"
 STEP = re.compile(
     rf"^ +(?P<step>\d+) +(?P<loss>{NUMBER}) +(?P<loss_off>{NUMBER}) \({NUMBER}\) +(?P<off>{NUMBER}) \( *(?P<share>{NUMBER}) %\)"
@@ -98,7 +98,7 @@ class DataParallelSgd(unittest.TestCase):
         self.assertNotIn(VERDICT, outcome.stdout)
         self.assertRegex(outcome.stderr, r"step \d+: element \d+ of (weight|bias) \d is not a finite number")
 
-    def test_ranks_that_disagree_about_buckets_are_told(self):
+    def test_ranks_that_disagree_about_buckets_are_reported(self):
         script = f"exec {PROGRAM} --bucket-bytes $((512 << 5 * RANK))"
         outcome = subprocess.run([RONDO, "run", "-N", "2", "--", "sh", "-c", script], env=environment(), capture_output=True,
                                  text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
@@ -135,8 +135,8 @@ class DataParallelSgd(unittest.TestCase):
         with job:
             patience = threading.Timer(PATIENCE_S, job.kill)
             patience.start()
-            told = threading.Thread(target=lambda: complaints.append(job.stderr.read()))
-            told.start()
+            reader = threading.Thread(target=lambda: complaints.append(job.stderr.read()))
+            reader.start()
             killed = False
             for line in job.stdout:  # reads to the end: a loop that is left loses the lines that it has read ahead
                 lines.append(line)
@@ -145,13 +145,13 @@ class DataParallelSgd(unittest.TestCase):
                 if pid and at_work and not killed:
                     os.kill(int(pid[1]), signal.SIGKILL)
                     killed = True
-            told.join()
+            reader.join()
             patience.cancel()
             said = "".join(complaints)
         text = re.sub(r"(?m)^\[\d\] ", "", "".join(lines))
         self.assertEqual(job.returncode, 0, text + said)
         self.assertIn(VERDICT, text)
-        self.assertRegex(said, rf"rank {victim} \(pid {pid[1]}\) was killed by SIGKILL; going on with 2")
+        self.assertRegex(said, rf"rank {victim} \(pid {pid[1]}\) was killed by SIGKILL; continuing with 2")
         return text
 
     def same_training(self, text, steps=200):
@@ -212,7 +212,7 @@ class DataParallelSgd(unittest.TestCase):
                      "--seed --rendezvous --transport --timeout --survive --refill --settle").split():
             self.assertIn(flag, outcome.stdout)
 
-    def test_wrong_usage_names_the_flag_and_what_it_wants(self):
+    def test_wrong_usage_names_the_flag_and_what_it_expects(self):
         for flag, value, wants in (("--steps", "0", "1 to 1000000"), ("--batch", "many", "--batch"),
                                    ("--gradient-type", "int8", "bfloat16"), ("--bucket-bytes", "4Q", "--bucket-bytes"),
                                    ("--hidden", "8,0", "1 to 4096"), ("--momentum", "1", "0 to 0.99"),

@@ -21,7 +21,7 @@ def same(reason, *layers):
     return {layer: reason for layer in layers or LAYERS}
 
 
-DISAGREE = "ranks of a story agree; disagreements are staged in the meeting and among communicators"
+DISAGREE = "ranks of a scenario agree; disagreements are staged in the rendezvous and among communicators"
 NO_LIMITS = "virtual machines run out of nothing"
 NO_VERBS = "verbs are real in the emulated machine, where ranks are processes"
 THREADS = "ranks are threads here, and cannot be killed, stopped or signalled alone"
@@ -52,43 +52,43 @@ FAULTS = [
     Fault(15, "one rank twice", "duplicate_rank on all", same(DISAGREE, "simulation")),
     Fault(16, "wrong world size; a rank that never comes", "world_size_mismatch; rendezvous_timeout", same(DISAGREE, "simulation")),
     Fault(17, "a rank again after a crash: same port, same id", "stale or duplicate_rank; welcome in a new generation",
-          same("generations that call each other are among the foreign clients (23) of a story", "simulation")),
+          same("generations that call each other are among the foreign clients (23) of a scenario", "simulation")),
     Fault(18, "other count, type, operation, root, order", "mismatch with both sides, on all", same(DISAGREE, "simulation")),
     Fault(19, "other version or configuration", "version_mismatch with field and values", same(DISAGREE, "simulation")),
-    Fault(20, "the store dies", "store_lost or unreachable before the meeting's end; nothing after"),
+    Fault(20, "the store dies", "store_lost or unreachable before the rendezvous's end; nothing after"),
     Fault(21, "the store is slow, partial, or stalls a key", "correct in time, else store_timeout naming the key"),
     Fault(22, "a file store's disk is full, its file stale, cut, gone", "store_io or stale, with the path",
-          same("stories have no file store", "simulation")),
+          same("scenarios have no file store", "simulation")),
     Fault(23, "foreign clients at the ports", "correct; counted, bounded, unanswered"),
-    Fault(24, "nobody listens, or late, or at a wrong address", "correct after retries, else every address and why",
-          same("a story has no addresses", "simulation")),
-    Fault(25, "the port is taken, or was a moment ago", "address_in_use at once; correct", same("a story has no ports", "simulation")),
+    Fault(24, "no listener, or a late one, or one at a wrong address", "correct after retries, else every address and why",
+          same("a scenario has no addresses", "simulation")),
+    Fault(25, "the port is taken, or was a moment ago", "address_in_use at once; correct", same("a scenario has no ports", "simulation")),
     Fault(26, "no descriptors left", "resource with need and limit; no spin", same(NO_LIMITS, "simulation")),
-    Fault(27, "no memory left", "out_of_memory here, the others told",
+    Fault(27, "no memory left", "out_of_memory here, reported to the others",
           {"simulation": NO_LIMITS, "processes": "its own allocator fails in the process that stages it: ranks are threads"}),
     Fault(28, "memory cannot be locked or registered", "resource naming the limit", {"simulation": NO_LIMITS}),
     Fault(29, "shared memory is full, absent, left over", "sockets serve instead, or an error; no SIGBUS",
-          {"simulation": "stories have no shared memory", **same("ranks that are threads cannot die in it alone", "sockets")}),
+          {"simulation": "scenarios have no shared memory", **same("ranks that are threads cannot die in it alone", "sockets")}),
     Fault(30, "no thread or event descriptor can be made", "resource",
           {"simulation": NO_LIMITS, **same("a limit of threads is a process's or a user's", "sockets")}),
     Fault(31, "the wall clock jumps, the machine is suspended", "nothing; at most one timeout",
           {"simulation": "there is no wall clock; a machine that is suspended is one that is stopped (3, 4)",
            **same("the library takes a clock; what the machine's does is staged on processes", "sockets")}),
-    Fault(32, "Abort from anywhere, twice", "aborted here, peer_aborted elsewhere", same("what a rank gives up is part of every story that fails, not staged", "simulation")),
-    Fault(33, "destroyed with operations in flight; a callback throws", "no terminate; the others are told",
-          same("communicators of stories end in order", "simulation")),
-    Fault(34, "fork in the application", "correct; the child touches nothing", same("a story is one process", "simulation")),
-    Fault(35, "SIGPIPE, SIGINT, SIGTERM", "no death by SIGPIPE", {"simulation": "a story has no signals", **same(THREADS, "sockets")}),
-    Fault(36, "InfiniBand: link, port, queue pair", "a decoded error, or failover", {"simulation": "a story has no adapters", "sockets": NO_VERBS}),
-    Fault(37, "a device: kernel fault, late stream", "an error of the device, naming the rank; late: timeout", {"simulation": "a story has no devices"}),
+    Fault(32, "Abort from anywhere, twice", "aborted here, peer_aborted elsewhere", same("what a rank gives up is part of every scenario that fails, not staged", "simulation")),
+    Fault(33, "destroyed with operations in flight; a callback throws", "no terminate; reported to the others",
+          same("communicators of scenarios end in order", "simulation")),
+    Fault(34, "fork in the application", "correct; the child touches nothing", same("a scenario is one process", "simulation")),
+    Fault(35, "SIGPIPE, SIGINT, SIGTERM", "no death by SIGPIPE", {"simulation": "a scenario has no signals", **same(THREADS, "sockets")}),
+    Fault(36, "InfiniBand: link, port, queue pair", "a decoded error, or failover", {"simulation": "a scenario has no adapters", "sockets": NO_VERBS}),
+    Fault(37, "a device: kernel fault, late stream", "an error of the device, naming the rank; late: timeout", {"simulation": "a scenario has no devices"}),
     Fault(38, "TLS: wrong or expired certificate, plaintext peer", "an error of access that says why",
-          {"simulation": "a story has no TLS", "processes": "what is shown and heard is a connection's; ranks are threads"}),
+          {"simulation": "a scenario has no TLS", "processes": "a handshake is a connection's; ranks are threads"}),
     Fault(39, "soak: everything at random, for long", "nothing grows, every result right",
           same("what grows is a process's: tests/faults/processes/soak", "sockets")),
 ]
 
 # The names in `rondo chaos --json` for the only fault of a scenario.
-OF_STORIES = {
+FAULTS_OF_KIND = {
     "kill": [1], "two_kills": [2], "short_pause": [3], "pause": [4], "one_way": [6], "partition": [6, 14], "cut_lane": [8],
     "cut_control": [8], "flip_payload": [9], "flip_header": [10], "delays": [12, 13], "store_kill": [20], "store_cut": [20],
     "store_pause": [21], "store_stall": [21], "foreign_client": [23],

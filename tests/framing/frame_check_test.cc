@@ -1,4 +1,4 @@
-// Frames with checksums, byte by byte as in docs/WIRE.md; and that every flipped bit is detected.
+// Checks that frames with checksums have exactly the bytes of docs/WIRE.md, and that every flipped bit is detected.
 #include "collectives/framing/frame_check.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,8 @@ std::vector<std::byte> FrameOf(Bytes payload, std::uint64_t stream_offset = 0) {
   return frame;
 }
 
-// Whether a receiver that expects this payload accepts the frame. `cut` is where the tail is split on arrival.
+// Whether a receiver that expects this payload accepts the frame. The tail arrives in two pieces; `cut` is the size of
+// the first.
 bool IsSound(const std::vector<std::byte>& frame, std::size_t payload, std::size_t cut = 0) {
   HeaderArray header;
   std::copy_n(frame.begin(), header.size(), header.begin());
@@ -61,7 +62,7 @@ TEST_CASE("a frame with checksums is whole lines; one without payload is its hea
     const std::vector<std::byte> frame = FrameOf(Payload(payload));
     CHECK(frame.size() % kLineBytes == 0);
     CHECK(frame.size() == kFrameHeaderBytes + payload + CheckedTailOf(payload));
-    CHECK(CheckedTailOf(payload) <= kMostTailBytes);
+    CHECK(CheckedTailOf(payload) <= kMaxTailBytes);
     CHECK((payload == 0) == (frame.size() == kFrameHeaderBytes));
     CHECK(IsSound(frame, payload));
   }
@@ -111,19 +112,19 @@ TEST_CASE("another frame's payload is noticed, also where its checksum came alon
 }
 
 TEST_CASE("a tail comes in any pieces, and a place for it may be used again") {
-  const std::vector<std::byte> frame = FrameOf(Payload(61));  // the maximum length
-  REQUIRE(CheckedTailOf(61) == kMostTailBytes);
-  for (std::size_t cut = 0; cut <= kMostTailBytes; ++cut) CHECK(IsSound(frame, 61, cut));
+  const std::vector<std::byte> frame = FrameOf(Payload(61));  // a payload of the maximum length
+  REQUIRE(CheckedTailOf(61) == kMaxTailBytes);
+  for (std::size_t cut = 0; cut <= kMaxTailBytes; ++cut) CHECK(IsSound(frame, 61, cut));
   OutgoingTail tail;
   tail.Seal(1, 0xFFFFFFFF);
   tail.Seal(61, 5);
   OutgoingTail fresh;
   fresh.Seal(61, 5);
-  const Bytes used = tail.Last(kMostTailBytes), unused = fresh.Last(kMostTailBytes);
+  const Bytes used = tail.Last(kMaxTailBytes), unused = fresh.Last(kMaxTailBytes);
   CHECK(std::equal(used.begin(), used.end(), unused.begin()));
 }
 
-TEST_CASE("damage is told with its place, and a peer without checksums is suspected") {
+TEST_CASE("damage is reported with its place, and a peer without checksums is suspected") {
   const Error error = DamagedFrame(3, 1, 4096, "in its header", {.expected = 0x1A, .found = 0xFFFF0000});
   CHECK(error.code() == ErrorCode::kCorrupt);
   CHECK(error.culprit() == 3);

@@ -1,5 +1,5 @@
 // FrameSender and FrameReceiver, without and with checksums, over one lane that accepts and returns bytes in pieces of
-// any size. frame_check_test.cc and the tests of headers check the format of frames.
+// any size. Other tests check the format of frames: frame_check_test.cc and the tests of headers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace rondo {
 namespace framed_lane_test {
 
-// Returns written bytes to the reader. It accepts at most `room` bytes per call, and returns two views that meet at
-// `seam`.
+// A lane that returns written bytes to the reader. It accepts at most `room` bytes per call, and returns two views, the
+// first of which ends at `seam`.
 class LoopLane final : public Lane {
  public:
   std::size_t room = SIZE_MAX;
@@ -98,7 +98,7 @@ void SendWhole(FrameSender& sender, OutgoingFrame frame) {
 
 // Returns the payload of the next frame, or the error.
 Result<std::vector<std::byte>> ReceiveWhole(FrameReceiver& receiver, LoopLane& lane, std::size_t step) {
-  // The number of visible bytes grows until a header or tail is complete.
+  // Makes more bytes visible, `step` at a time, until a header or tail is complete.
   lane.visible = step;
   HeaderArray bytes;
   while (true) {

@@ -60,7 +60,7 @@ void CheckInput(std::string_view input) {
                   field.size());
       out.Raw(field.bytes());
     } else {
-      const std::string& read = field.bytes();  // only zeros: a missing field has no value
+      const std::string& read = field.bytes();  // must be zeros, because a missing field has no value
       RONDO_HOLDS(std::all_of(read.begin(), read.end(), [](char c) { return c == 0; }));
       RONDO_HOLDS(in.remaining() == 0 && !in.AtEnd());
     }

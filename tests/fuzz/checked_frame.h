@@ -7,11 +7,11 @@
 
 namespace rondo::fuzz {
 
-// Seals an encoded `header`, and appends the payload and its trailer.
+// Returns the encoded `header` with its checksum, followed by the payload and its trailer.
 std::string CheckedFrame(std::string_view header, std::string_view payload);
 
 // Reads the beginning of `input` as a frame, and checks three properties. Only data with a matching checksum is
-// accepted, however the stream is cut. A frame that a sender seals matches. A change of any single bit is detected.
+// accepted, however the stream is cut. The checksums of a sender's frame match. A change of any single bit is detected.
 void CheckCheckedFrame(std::string_view input);
 
 }  // namespace rondo::fuzz

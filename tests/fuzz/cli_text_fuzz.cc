@@ -1,4 +1,4 @@
-// Values that people type for flags of the tools: sizes, seconds, lists, mistyped flags; and lists of CPUs.
+// Fuzzes the parsers of the tools' flags (sizes, seconds, lists, mistyped flags), and the parser of lists of CPUs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

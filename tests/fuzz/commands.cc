@@ -73,7 +73,7 @@ std::optional<int> RunCommand(int argc, char** argv) {
   if (verb != "--hex") return std::nullopt;
   const auto input = FromHex(argv[2]);
   if (!input) {
-    fmt::print(stderr, "--hex wants two hexadecimal digits for each byte\n");
+    fmt::print(stderr, "--hex: expected two hexadecimal digits for each byte\n");
     return 2;
   }
   RunInput(*input);

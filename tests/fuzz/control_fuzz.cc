@@ -30,9 +30,9 @@ void CheckNotice(const AbortNotice& notice, std::string_view body) {
 
   const Error error = ErrorOf(notice, kSelf);
   RONDO_HOLDS(error.code() == notice.code);
-  RONDO_HOLDS(!error.details().first_cause.empty(), "an error that was heard of says from whom");
+  RONDO_HOLDS(!error.details().first_cause.empty(), "an error that a peer reported names its reporter");
   RONDO_HOLDS(IsPrintable(error.ToString(), LineFeeds::kKeep));
-  // The notice is forwarded to other ranks: with its cause it must still fit into one notice.
+  // The error is forwarded to other ranks, so the error and its cause must fit into one notice.
   RONDO_HOLDS(DecodeAbortNotice(Encode(NoticeOf(error, kSelf))).has_value());
 }
 

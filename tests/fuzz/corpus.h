@@ -1,5 +1,5 @@
-// The two functions that every harness defines in its own namespace. The generated source NAME_fuzz_chosen.cc forwards
-// the two functions below to one harness, so that the program tests that harness.
+// Every harness defines the two functions below in its own namespace. The generated source NAME_fuzz_chosen.cc defines
+// them in rondo::fuzz and forwards them to one harness, so that the program tests that harness.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Corpus {
   std::vector<std::string> words;  // texts that mutations may insert: magic numbers, keywords
 };
 
-// Call the functions of this program's harness.
+// These functions call the functions of the same names in this program's harness.
 Corpus HarnessCorpus();
 void CheckInput(std::string_view input);
 

@@ -1,8 +1,8 @@
-// rendezvous/file_store: any contents that a store's file may have, also if its writer died during a write.
+// Fuzzes rendezvous/file_store with any contents that a store's file may have, even if its writer died during a write.
 //
-// An input's first byte selects the damage. 0: the rest of the input is the log behind the header. 1: the rest is the
+// An input's first byte selects the damage. 0: the rest of the input is the log after the header. 1: the rest is the
 // whole file. Otherwise the rest is a list of records' bodies (a 16-bit length each). They are written with correct
-// checksums, so that the code behind the checksum is reached as well.
+// checksums, so that the code after the check of the checksum is reached as well.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ std::string SetBody(std::span<const KeyValue> entries) {
   return body.Take();
 }
 
-// Reading twice gives the same result. A value that can still be written can also be read.
+// Checks that two reads give the same result, and that a value can be read after it was written.
 void Use(FileStore& store, TimePoint deadline) {
   const std::vector<std::string> keys{"a", "b", "n"};
   const auto read = store.GetMany(keys, deadline);
@@ -108,7 +108,7 @@ Corpus HarnessCorpus() {
 
 void CheckInput(std::string_view input) {
   if (input.empty()) return;
-  static MemoryFile file;  // static, because its path contains its descriptor
+  static MemoryFile file;  // static, so that the path, which contains the descriptor, is the same for every input
   file.Write("", 0);
   const auto clock = std::make_shared<ManualClock>();
   auto store = Open(file, clock);

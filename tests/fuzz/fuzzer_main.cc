@@ -1,4 +1,4 @@
-// Runs this project's commands before libFuzzer, which defines the main function, reads the arguments.
+// Runs this project's commands before libFuzzer reads the arguments. libFuzzer defines the main function.
 #include <cstdlib>
 
 #include "tests/fuzz/commands.h"

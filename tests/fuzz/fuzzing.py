@@ -43,11 +43,11 @@ class Outcome:
 
 
 def environment() -> dict[str, str]:
-    """What the sanitizers are told, beside what the caller told them."""
-    told = dict(os.environ)
-    told.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1")
-    told.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
-    return told
+    """The environment of this process, with options for the sanitizers where it has none."""
+    options = dict(os.environ)
+    options.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1")
+    options.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    return options
 
 
 def fuzz(program: Path, harness: Harness, folder: Path, times: float = 1.0, seed: int = SEED, limit_s: float = 900) -> Outcome:

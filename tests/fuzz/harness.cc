@@ -16,7 +16,7 @@ extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(v
 namespace rondo::fuzz {
 namespace {
 
-// The allocator's hook writes these variables; it gets no object of ours.
+// These variables are global because the allocator's hook, which writes them, gets no pointer to an object of ours.
 bool g_watching = false;
 std::size_t g_largest_bytes = 0;
 
@@ -79,7 +79,7 @@ void Broken(const char* file, int line, const char* condition, std::string_view 
 }  // namespace internal
 }  // namespace rondo::fuzz
 
-// Called by libFuzzer; `data` is a copy of exactly `size` bytes, so that a read behind it is detected.
+// Called by libFuzzer; `data` is a copy of exactly `size` bytes, so that a read past its end is detected.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   rondo::fuzz::CheckInput({reinterpret_cast<const char*>(data), size});
   return 0;

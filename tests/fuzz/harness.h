@@ -31,7 +31,8 @@ namespace rondo::fuzz {
 
 // ---- properties of parsers ----
 
-// The error is valid: its code is one of ours, and its message is not empty. All of its text is printable.
+// Checks that the error is valid: its code is one of Rondo's, its message is not empty, and all of its text is
+// printable.
 void CheckError(const Error& error);
 template <typename T>
 void CheckError(const Result<T>& result) {
@@ -56,7 +57,8 @@ class Allocations {
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
-  // Checks that no allocation so far was larger than `bytes`: an announced length alone must not cause an allocation.
+  // Checks that no allocation so far was larger than `bytes`, because a length in the input must not alone cause a
+  // large allocation.
   void CheckLargest(std::size_t bytes) const;
 };
 
@@ -71,7 +73,7 @@ std::string Message(fmt::format_string<Args...> text, Args&&... args) {
 
 }  // namespace rondo::fuzz
 
-// RONDO_HOLDS(again == value) or RONDO_HOLDS(again == value, "{} came back as {}", value, again)
+// Examples: RONDO_HOLDS(again == value), RONDO_HOLDS(again == value, "{} came back as {}", value, again)
 #define RONDO_HOLDS(condition, ...)                                                                                   \
   do {                                                                                                                \
     if (!(condition)) [[unlikely]]                                                                                    \

@@ -1,4 +1,4 @@
-// rendezvous/init_method: rendezvous URLs as people, scripts and RONDO_RENDEZVOUS give them.
+// Fuzzes rendezvous/init_method with rendezvous URLs as people, scripts and RONDO_RENDEZVOUS give them.
 #include "rendezvous/membership.h"
 #include "rendezvous/url/init_method.h"
 #include "tests/fuzz/harness.h"
@@ -18,7 +18,8 @@ void CheckInput(std::string_view input) {
   CheckError(method);
   allocations.CheckLargest(4096 + 64 * input.size());
 
-  // A variable with the same URL must give the same result. A variable cannot refer to env:// again.
+  // If RONDO_RENDEZVOUS has the same URL, the result must be the same. Its value must not be env://, which refers to
+  // the variable.
   const std::string text(input);
   const auto environment = [&](const std::string& name) -> std::optional<std::string> {
     return name == "RONDO_RENDEZVOUS" ? std::optional(text) : std::nullopt;

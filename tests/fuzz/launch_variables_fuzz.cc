@@ -1,7 +1,7 @@
 // rendezvous/launchers: the environment variables by which launchers are recognised, with any values that a cluster may
 // set.
 //
-// An input is lines NAME=VALUE; the first line of a name counts.
+// An input consists of lines NAME=VALUE. If several lines have the same name, the first of them counts.
 #include <algorithm>
 #include <map>
 #include <string>

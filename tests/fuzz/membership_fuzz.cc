@@ -1,8 +1,8 @@
 // rendezvous/membership: any values that the store may have under the rendezvous' keys, for example from a process of
 // another build or a foreign client.
 //
-// An input's first byte describes the joining rank (its rank, or none given; the world size). The rest is a list of
-// entries: a byte for the key, 16 bits of length, the value.
+// An input's first byte describes the process that joins: its rank, if one is given, and the world size. The rest is a
+// list of entries, each with a byte for the key, 16 bits for the length, and the value.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -74,7 +74,8 @@ std::string Entry(Key key, std::string_view value) {
 }
 
 Corpus HarnessCorpus() {
-  // Rank 0 of two ranks; one of two ranks by arrival; a world of one rank.
+  // First bytes of inputs: rank 0 of two ranks, one of two ranks in the order of arrival, and the only rank of its
+  // world.
   const std::string two(1, 1), two_by_arrival(1, 5), one(1, 0);
   const std::string agreed = Entry(kFounding, Founding(2, true));
   const std::string by_arrival = Entry(kFounding, Founding(2, false));

@@ -8,14 +8,14 @@
 namespace rondo::fuzz::pmi_fuzz {
 using TakeReply = Result<std::optional<PmiReply>> (*)(std::string& unread);
 
-struct Heard {
+struct Parsed {
   std::vector<std::string> replies;
   std::string error;
-  friend bool operator==(const Heard&, const Heard&) = default;
+  friend bool operator==(const Parsed&, const Parsed&) = default;
 };
 
-Heard Listen(TakeReply take, const std::vector<std::string_view>& pieces) {
-  Heard heard;
+Parsed Parse(TakeReply take, const std::vector<std::string_view>& pieces) {
+  Parsed parsed;
   std::string unread;
   for (const std::string_view piece : pieces) {
     unread += piece;
@@ -24,25 +24,25 @@ Heard Listen(TakeReply take, const std::vector<std::string_view>& pieces) {
       const auto reply = take(unread);
       CheckError(reply);
       if (!reply) {
-        heard.error = reply.error().ToString();
-        return heard;
+        parsed.error = reply.error().ToString();
+        return parsed;
       }
       if (!*reply) break;
       RONDO_HOLDS(unread.size() < before, "an answer of no bytes would be taken for ever");
       std::string text = (*reply)->command;
       for (const auto& [key, value] : (*reply)->fields) text += fmt::format("|{}={}", key, value);
-      heard.replies.push_back(std::move(text));
+      parsed.replies.push_back(std::move(text));
       CheckError((*reply)->Check("get_result"));
     }
   }
-  return heard;
+  return parsed;
 }
 
 void CheckStream(TakeReply take, std::string_view input) {
   const Allocations allocations;
-  const Heard whole = Listen(take, Pieces(input, Cut::kWhole));
+  const Parsed whole = Parse(take, Pieces(input, Cut::kWhole));
   for (const Cut cut : {Cut::kBytes, Cut::kDrawn}) {
-    const Heard again = Listen(take, Pieces(input, cut));
+    const Parsed again = Parse(take, Pieces(input, cut));
     RONDO_HOLDS(again == whole, "{} answers and '{}', then {} and '{}'", whole.replies.size(), whole.error,
                 again.replies.size(), again.error);
   }

@@ -15,7 +15,7 @@ Profile SmallProfile() {
                        .times = {{Algorithm::kRing, {10, 11}}, {Algorithm::kTree, {8, 9.5}}},
                        .hosts = 2},
                       {.collective = Collective::kBarrier,
-                       .crowded = true,
+                       .oversubscribed = true,
                        .bytes = {0},
                        .times = {{Algorithm::kDissemination, {12}}}}};
   return profile;
@@ -61,7 +61,7 @@ void CheckInput(std::string_view input) {
   RONDO_HOLDS(Fingerprint(*again) == Fingerprint(*profile));
   for (const MeasuredWorld& world : profile->measured) {
     RONDO_HOLDS(world.world_size >= 1 && world.hosts >= 1 && world.world_size % world.hosts == 0);
-    RONDO_HOLDS(profile->Find(world.collective, world.world_size, world.hosts, world.crowded) == &world);
+    RONDO_HOLDS(profile->Find(world.collective, world.world_size, world.hosts, world.oversubscribed) == &world);
     for (const MeasuredWorld::Times& times : world.times) {
       for (const std::uint64_t bytes : {std::uint64_t{0}, world.bytes.back(), ~std::uint64_t{0}}) {
         const auto us = world.Us(times.algorithm, bytes);

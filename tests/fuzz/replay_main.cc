@@ -1,5 +1,6 @@
-// Runs a harness as an ordinary test: its seeds, whole, cut at any length, twice in a row, and with one byte changed.
-// This is no search, but every run of the tests includes it, with every compiler and sanitizer.
+// Runs a fuzzing harness as an ordinary test. The inputs are the harness's seeds: whole, cut at any length, twice in a
+// row, and with one byte changed. This test does not search for new inputs, but it is part of every run of the tests,
+// with every compiler and sanitizer.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,9 +12,9 @@
 
 namespace {
 
-constexpr std::size_t kMostInputsOfASeed = 4000;
+constexpr std::size_t kMaxInputsOfASeed = 4000;
 
-// Changes one byte to its neighbours, flips a bit of its low and high half, or sets it to the ends of its range.
+// Changes one byte: flips its lowest or highest bit, adds 1, or sets it to 0x00 or 0xff.
 std::string Changed(const std::string& seed, std::size_t at, int how) {
   const auto byte = static_cast<unsigned char>(seed[at]);
   const unsigned changes[] = {byte ^ 1u, byte ^ 0x80u, byte + 1u, 0x00, 0xff};
@@ -25,7 +26,7 @@ std::string Changed(const std::string& seed, std::size_t at, int how) {
 std::size_t Replay(const std::string& seed) {
   constexpr int kChanges = 5;
   // Only some positions of a long seed are changed, so that the test takes seconds under a sanitizer too.
-  const std::size_t stride = 1 + seed.size() * (kChanges + 1) / kMostInputsOfASeed;
+  const std::size_t stride = 1 + seed.size() * (kChanges + 1) / kMaxInputsOfASeed;
   rondo::fuzz::RunInput(seed);
   rondo::fuzz::RunInput(seed + seed);
   std::size_t inputs = 2;
@@ -42,7 +43,7 @@ std::size_t Replay(const std::string& seed) {
 int main(int argc, char** argv) {
   if (const auto status = rondo::fuzz::RunCommand(argc, argv)) return *status;
   if (argc != 1) {
-    fmt::print(stderr, "wants nothing, --hex HEX or --write-corpus FOLDER\n");
+    fmt::print(stderr, "expected no argument, --hex HEX or --write-corpus FOLDER\n");
     return 2;
   }
   const rondo::fuzz::Corpus corpus = rondo::fuzz::HarnessCorpus();

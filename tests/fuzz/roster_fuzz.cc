@@ -15,12 +15,12 @@
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::roster_fuzz {
-constexpr std::array<std::string_view, 8> kKeys{"1/claim/0",  "1/claim/1",   "1/roster",    "newcomers",
-                                                "newcomer/1", "admission/1", "admission/2", "newcomer/2"};
+constexpr std::array<std::string_view, 8> kKeys{"1/claim/0", "1/claim/1",   "1/roster",    "joiners",
+                                                "joiner/1",  "admission/1", "admission/2", "joiner/2"};
 constexpr std::string_view kConfig = "version=1\n";
 constexpr TimePoint kPast{};  // a caller that would have to wait gets its timeout at once
 
-enum Asks : std::uint8_t { kSecondRank = 1, kHasRoom = 2, kIsNewcomer = 4 };
+enum Asks : std::uint8_t { kSecondRank = 1, kHasRoom = 2, kIsJoiner = 4 };
 
 std::string PathOf(std::string_view key) { return fmt::format("rebuild/0/j/{}", key); }
 
@@ -43,12 +43,13 @@ RosterOptions OptionsFrom(std::uint8_t who) {
 
 Result<Roster> Ask(Store& store, std::uint8_t who) {
   const ManualClock clock;
-  if ((who & kIsNewcomer) == 0) return AgreeOnRoster(store, clock, OptionsFrom(who));
+  if ((who & kIsJoiner) == 0) return AgreeOnRoster(store, clock, OptionsFrom(who));
   return AwaitAdmission(store, clock,
                         {.job = "j", .self = Entry("new", kNoRank), .config = std::string(kConfig), .deadline = kPast});
 }
 
-// The contents of a store after these callers have asked one after the other, as an input in which `who` asks again.
+// Returns an input in which `who` asks. The input's store has the contents that remain after the callers in `asked`
+// have asked one after the other.
 std::string After(std::initializer_list<std::uint8_t> asked, std::uint8_t who) {
   MemoryStore store;
   for (const std::uint8_t one : asked) (void)Ask(store, one);
@@ -61,16 +62,16 @@ std::string After(std::initializer_list<std::uint8_t> asked, std::uint8_t who) {
   return input;
 }
 
-std::string Counting(std::uint8_t who, std::string_view newcomers) {
+std::string Counting(std::uint8_t who, std::string_view joiners) {
   return std::string(1, static_cast<char>(who)) +
-         ByteWriter().Number(std::uint8_t{3}).Text<std::uint16_t>(newcomers).Take();
+         ByteWriter().Number(std::uint8_t{3}).Text<std::uint16_t>(joiners).Take();
 }
 
 Corpus HarnessCorpus() {
-  return {.seeds = {After({}, 0), After({0}, 0), After({0}, kSecondRank), After({0}, kIsNewcomer),
-                    After({kIsNewcomer}, kHasRoom), After({kIsNewcomer, kHasRoom}, kHasRoom | kSecondRank),
+  return {.seeds = {After({}, 0), After({0}, 0), After({0}, kSecondRank), After({0}, kIsJoiner),
+                    After({kIsJoiner}, kHasRoom), After({kIsJoiner, kHasRoom}, kHasRoom | kSecondRank),
                     Counting(kHasRoom, "9223372036854775807"), Counting(kHasRoom, "-1"),
-                    Counting(kIsNewcomer, "9223372036854775807"), Counting(kIsNewcomer, "-1")},
+                    Counting(kIsJoiner, "9223372036854775807"), Counting(kIsJoiner, "-1")},
           .words = {"9223372036854775807", std::string("\xff\xff\xff\xff", 4)}};
 }
 
@@ -90,12 +91,12 @@ void CheckInput(std::string_view input) {
   CheckError(roster);
   if (!roster) return;
   for (const RosterEntry& member : roster->members) RONDO_HOLDS(member.old_rank >= kNoRank);
-  if ((who & kIsNewcomer) != 0) return;
+  if ((who & kIsJoiner) != 0) return;
   const std::string self = OptionsFrom(who).previous.members[(who & kSecondRank) != 0 ? 1 : 0].instance;
   RONDO_HOLDS(roster->generation == 1, "generation {}", roster->generation);
   RONDO_HOLDS(std::any_of(roster->members.begin(), roster->members.end(),
                           [&](const RosterEntry& member) { return member.instance == self; }),
-              "a roster that lacks whoever asked");
+              "a roster that lacks the process that asked");
 }
 
 }  // namespace rondo::fuzz::roster_fuzz

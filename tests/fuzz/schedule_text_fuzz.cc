@@ -11,14 +11,15 @@
 #include "tests/fuzz/harness.h"
 
 namespace rondo::fuzz::schedule_text_fuzz {
-// A proof takes time proportional to ranks times chunks times steps: a few bytes of text can ask for 2^24 chunks.
-constexpr std::uint32_t kMostChunks = 64;
-constexpr std::size_t kMostSeedBytes = 1500;
+// The time of a proof is proportional to ranks times chunks times steps, and a few bytes of text can ask for 2^24
+// chunks.
+constexpr std::uint32_t kMaxChunks = 64;
+constexpr std::size_t kMaxSeedBytes = 1500;
 
 std::string Repeated(int times) {
   std::string text = "schedule all_reduce ring world 2 root 0 in_place chunks 1\nrank 0\n";
   std::string other = "rank 1\n";
-  // Both ranks exchange their sums repeatedly, so the expressions grow faster than the text. At the end rank 1 takes
+  // Both ranks exchange their sums repeatedly, so the expressions grow faster than the text. At the end rank 1 copies
   // the sum of rank 0.
   for (int i = 0; i < times; ++i) {
     const int s = 2 * i;
@@ -65,7 +66,7 @@ Corpus HarnessCorpus() {
                             .world_size = world,
                             .in_place = HasInPlace(entry.collective) && world != 3};
       const std::string text = Print(Build(entry, key));
-      if (text.size() <= kMostSeedBytes) corpus.seeds.push_back(text);
+      if (text.size() <= kMaxSeedBytes) corpus.seeds.push_back(text);
     }
   }
   corpus.seeds.push_back(
@@ -92,7 +93,7 @@ void CheckInput(std::string_view input) {
   RONDO_HOLDS(again, "{}", again.error().ToString());
   RONDO_HOLDS(*again == *schedule && Print(*again) == printed);
   for (const RankSchedule& rank : schedule->ranks) CheckError(VerifyRankOrder(rank));
-  if (schedule->chunks <= kMostChunks) CheckProof(*schedule);
+  if (schedule->chunks <= kMaxChunks) CheckProof(*schedule);
 }
 
 }  // namespace rondo::fuzz::schedule_text_fuzz

@@ -20,9 +20,9 @@ void CheckFailure(std::string_view words) {
   RONDO_HOLDS(line.size() <= kMaxPmiValueBytes);
   RONDO_HOLDS(std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c <= '~' && c != ';'; }), "{}",
               line);
-  const auto heard = DecodeStoreLine(line);
-  RONDO_HOLDS(heard && heard->addresses.empty() && !heard->failure.empty());
-  RONDO_HOLDS(words.starts_with(heard->failure), "'{}' was heard as '{}'", words, heard->failure);
+  const auto decoded = DecodeStoreLine(line);
+  RONDO_HOLDS(decoded && decoded->addresses.empty() && !decoded->failure.empty());
+  RONDO_HOLDS(words.starts_with(decoded->failure), "'{}' was decoded as '{}'", words, decoded->failure);
 }
 
 Corpus HarnessCorpus() {

@@ -1,7 +1,7 @@
 // rendezvous/tcp_store_protocol: hellos, requests and replies, as either side reads them from any peer.
 //
-// Both sides read the same input as a stream. For payloads of replies, whose counts could cause allocations, the input
-// is also read after zeros have extended it to a frame of one mebibyte.
+// Both sides read the same input as a stream. Some inputs are also extended with zeros to one mebibyte and read as the
+// payload of a reply, because the counts in a payload could cause allocations.
 #include <span>
 #include <variant>
 
@@ -95,7 +95,7 @@ void CheckFrames(std::string_view stream) {
   }
 }
 
-// A hello is decoded from a stream however the stream is cut, and the bytes behind it remain.
+// A hello is decoded from a stream, no matter how the stream is cut. The bytes that follow the hello remain.
 template <typename Message>
 void CheckHello(std::string_view input, Result<std::optional<Message>> (*take)(std::string&)) {
   std::string whole(input);

@@ -26,7 +26,7 @@ constexpr TcpStoreService::Limits kLimits{.state = {.max_bytes = 2048, .max_wait
                                           .max_client_output_bytes = 256,
                                           .max_client_waits = 3};
 
-// Its nonces are always the same, so that a seed can contain the correct proof.
+// The token's nonces are always the same, so that a seed can contain the correct proof.
 std::shared_ptr<const JobToken> Token() {
   return *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
     std::fill(bytes.begin(), bytes.end(), std::byte{7});
@@ -66,8 +66,8 @@ class Play {
     for (std::size_t who = 0; who < kClients; ++who) {
       Client& client = clients_[who];
       if (!client.gone) service_.Disconnect(client.id);
-      CheckAnswers(client.heard);
-      all += client.heard + (client.gone ? "|gone|" : "|there|");
+      CheckAnswers(client.received);
+      all += client.received + (client.gone ? "|gone|" : "|there|");
     }
     RONDO_HOLDS(service_.input_bytes() == 0 && service_.clients_after_hello() == 0);
     RONDO_HOLDS(service_.state().pending_waits() == 0);
@@ -78,28 +78,28 @@ class Play {
   struct Client {
     TcpStoreService::ClientId id = 0;
     bool gone = false;
-    std::string heard;
+    std::string received;
   };
 
   void Judge(std::size_t who, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == Fate::kKeep) return;
     Client& client = clients_[who];
     RONDO_HOLDS(!verdict.reason.empty() && IsPrintable(verdict.reason), "{}", Printable(verdict.reason));
-    Hear(client);
+    Receive(client);
     client.gone = true;
     service_.Disconnect(client.id);
   }
 
-  void Hear(Client& client) {
+  void Receive(Client& client) {
     store_protocol::Outgoing& output = service_.output(client.id);
     Bytes piece;
     while (output.Front(std::span(&piece, 1)) == 1) {
-      client.heard += ToText(piece);
+      client.received += ToText(piece);
       output.Consume(piece.size());
     }
   }
 
-  // Reads all answers, and resumes the clients that a full output had stopped.
+  // Reads all answers. Clients that were stopped because their output was full then continue.
   void Settle() {
     RONDO_HOLDS(service_.state().bytes() <= kLimits.state.max_bytes, "the store holds {} bytes",
                 service_.state().bytes());
@@ -110,7 +110,7 @@ class Play {
       for (std::size_t who = 0; who < kClients; ++who) {
         Client& client = clients_[who];
         if (client.gone) continue;
-        Hear(client);
+        Receive(client);
         if (!service_.LeftOff(client.id)) continue;
         again = true;
         Judge(who, service_.Resume(client.id));
@@ -119,20 +119,20 @@ class Play {
   }
 
   // Checks that the answers are complete replies to a hello and to requests, and nothing else.
-  void CheckAnswers(std::string heard) const {
-    if (heard.empty()) return;
-    auto hello = store_protocol::TakeHelloReply(heard);
+  void CheckAnswers(std::string received) const {
+    if (received.empty()) return;
+    auto hello = store_protocol::TakeHelloReply(received);
     RONDO_HOLDS(hello && *hello);
     if ((*hello)->challenge) {
       RONDO_HOLDS(with_token_);
-      if (heard.empty()) return;
-      hello = store_protocol::TakeHelloReply(heard);
+      if (received.empty()) return;
+      hello = store_protocol::TakeHelloReply(received);
       RONDO_HOLDS(hello && *hello && !(*hello)->challenge);
     }
     const bool welcome = !(*hello)->refused;
-    RONDO_HOLDS(welcome || heard.empty());
-    RONDO_HOLDS(!welcome || (*hello)->proof.has_value() == with_token_, "nobody is welcome without a proof");
-    for (std::string_view rest = heard; !rest.empty();) {
+    RONDO_HOLDS(welcome || received.empty());
+    RONDO_HOLDS(!welcome || (*hello)->proof.has_value() == with_token_, "no client is accepted without a proof");
+    for (std::string_view rest = received; !rest.empty();) {
       const auto frame = store_protocol::FirstFrame(rest);
       RONDO_HOLDS(frame && *frame);
       const auto reply = store_protocol::DecodeReply(**frame);
@@ -171,7 +171,7 @@ Corpus HarnessCorpus() {
   const std::vector<std::string> just_a{"a"};
   const std::vector<KeyValue> a{{"a", "1"}};
   const std::vector<KeyValue> old{{"a", std::string(600, 'x')}};
-  // Exceeds the limit, unless the old value is wrongly subtracted twice.
+  // This batch exceeds the limit on bytes, unless the old value is wrongly subtracted twice.
   const std::vector<KeyValue> twice{{"a", ""}, {"a", ""}, {"b", std::string(1900, 'z')}};
   return {.seeds = {hellos + Speech(0, EncodeWait(1, ab, "stop")) + Speech(1, EncodeSet(1, a)) +
                         Speech(1, EncodeDelete(2, just_a)) + Speech(1, EncodeCompareSet(3, "b", std::nullopt, "2")) +

@@ -1,4 +1,4 @@
-// transport/tcp/control_frame: any bytes that a peer can send on a control connection.
+// Fuzzes transport/tcp/control_frame with any bytes that a peer can send on a control connection.
 #include <algorithm>
 
 #include "base/crc32c.h"
@@ -12,25 +12,25 @@ std::string Encode(const ControlFrame& frame) {
   return frame.lane_request ? tcp::EncodeLaneRequest(*frame.lane_request) : tcp::EncodeControl(frame.message);
 }
 
-struct Heard {
+struct Parsed {
   std::vector<std::string> frames;  // re-encoded frames
   std::string error;
-  friend bool operator==(const Heard&, const Heard&) = default;
+  friend bool operator==(const Parsed&, const Parsed&) = default;
 };
 
-Heard Feed(const std::vector<std::string_view>& pieces) {
+Parsed Feed(const std::vector<std::string_view>& pieces) {
   tcp::ControlReader reader;
   std::vector<ControlFrame> frames;
-  Heard heard;
+  Parsed parsed;
   for (const std::string_view piece : pieces) {
     const Status fed = reader.Feed(AsBytes(piece), frames);
     if (fed) continue;
     CheckError(fed);
-    heard.error = fed.error().ToString();
+    parsed.error = fed.error().ToString();
     break;
   }
-  for (const ControlFrame& frame : frames) heard.frames.push_back(Encode(frame));
-  return heard;
+  for (const ControlFrame& frame : frames) parsed.frames.push_back(Encode(frame));
+  return parsed;
 }
 
 constexpr std::size_t kBodyBytesAt = 4, kCrcAt = 8;
@@ -40,7 +40,7 @@ std::size_t FrameBytesAt(std::string_view stream, std::size_t at) {
 }
 
 // Sets the three reserved bytes of each frame to zero and computes the matching checksums. Random inputs never pass a
-// checksum, so sealed streams are tested as well.
+// checksum, so streams with matching checksums are tested as well.
 std::string Sealed(std::string_view stream) {
   std::string sealed(stream);
   for (std::size_t at = 0; at + tcp::kControlHeaderBytes <= sealed.size();) {
@@ -56,9 +56,9 @@ std::string Sealed(std::string_view stream) {
 }
 
 void CheckStream(std::string_view stream) {
-  const Heard whole = Feed(Pieces(stream, Cut::kWhole));
+  const Parsed whole = Feed(Pieces(stream, Cut::kWhole));
   for (const Cut cut : {Cut::kBytes, Cut::kDrawn}) {
-    const Heard again = Feed(Pieces(stream, cut));
+    const Parsed again = Feed(Pieces(stream, cut));
     RONDO_HOLDS(again == whole, "{} frames and '{}', then {} and '{}'", whole.frames.size(), whole.error,
                 again.frames.size(), again.error);
   }
@@ -66,7 +66,7 @@ void CheckStream(std::string_view stream) {
   for (const std::string& frame : whole.frames) written += frame;
   RONDO_HOLDS(written.size() <= stream.size());
   RONDO_HOLDS(Sealed(stream).starts_with(written));
-  // The bytes behind the last frame are the beginning of one frame.
+  // The bytes after the last complete frame are the beginning of one more frame.
   if (whole.error.empty()) {
     RONDO_HOLDS(stream.size() - written.size() < tcp::kControlHeaderBytes + kMaxControlBodyBytes);
   }
@@ -74,10 +74,10 @@ void CheckStream(std::string_view stream) {
 
 Corpus HarnessCorpus() {
   const std::string goodbye = tcp::EncodeControl({ControlKind::kGoodbye, std::string(24, '\0')});
-  const std::string greeting = tcp::EncodeControl({ControlKind::kHeartbeat, ""});
+  const std::string heartbeat = tcp::EncodeControl({ControlKind::kHeartbeat, ""});
   const std::string abort = tcp::EncodeControl({ControlKind::kAbort, "why"});
   return {
-      .seeds = {greeting, goodbye, abort, tcp::EncodeLaneRequest(7), greeting + tcp::EncodeLaneRequest(1) + goodbye},
+      .seeds = {heartbeat, goodbye, abort, tcp::EncodeLaneRequest(7), heartbeat + tcp::EncodeLaneRequest(1) + goodbye},
       .words = {std::string("\x10\x00\x00\x00\x04\x00\x00\x00", 8), std::string("\x00\x10\x00\x00", 4)}};
 }
 

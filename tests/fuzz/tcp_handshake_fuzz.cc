@@ -11,7 +11,7 @@
 namespace rondo::fuzz::tcp_handshake_fuzz {
 using tcp::MessageReader;
 
-// The end of a message, and how it was decoded.
+// How a reader decoded a message: how many bytes it read, whether the message is complete, and the error.
 struct Verdict {
   std::size_t taken = 0;
   bool complete = false;
@@ -68,7 +68,7 @@ void CheckHello(const tcp::Hello& hello) {
 
 // ---- with a token ----
 
-// Its nonces are always the same, so that a seed can contain the correct proof.
+// The token's nonces are always the same, so that a seed can contain the correct proof.
 std::shared_ptr<const JobToken> Token() {
   static const std::shared_ptr<const JobToken> token = *JobToken::Make("secret", "the token", [](MutableBytes bytes) {
     std::fill(bytes.begin(), bytes.end(), std::byte{7});
@@ -87,15 +87,15 @@ tcp::Hello SomeHello() {
   return hello;
 }
 
-// The conclusion of one side from everything that it received.
-struct Heard {
-  bool believes = false;  // the server judges the hello; the client accepts a message as a reply
+// What one side concludes from everything that it has received.
+struct Parsed {
+  bool believes = false;  // true: Feed has returned `belief`, the argument of Parse
   std::string error;
 };
 
 template <typename Side>
-Heard Listen(Side& side, const std::vector<std::string_view>& pieces, typename Side::Next belief) {
-  Heard heard;
+Parsed Parse(Side& side, const std::vector<std::string_view>& pieces, typename Side::Next belief) {
+  Parsed parsed;
   for (std::string_view piece : pieces) {
     while (!piece.empty() && side.wanted() != 0) {
       const std::string_view part = piece.substr(0, side.wanted());
@@ -103,13 +103,13 @@ Heard Listen(Side& side, const std::vector<std::string_view>& pieces, typename S
       const auto next = side.Feed(AsBytes(part));
       CheckError(next);
       if (!next) {
-        heard.error = next.error().ToString();
-        return heard;
+        parsed.error = next.error().ToString();
+        return parsed;
       }
-      heard.believes = heard.believes || *next == belief;
+      parsed.believes = parsed.believes || *next == belief;
     }
   }
-  return heard;
+  return parsed;
 }
 
 // The messages of both sides in a successful handshake: the client's hello and proof, the server's challenge and
@@ -122,11 +122,11 @@ Script WellKnown() {
   auto client = tcp::ClientHandshake::Begin(SomeHello(), Token());
   tcp::ServerHandshake server(Token());
   const std::string hello = ToText(client->hello_bytes());
-  RONDO_HOLDS(Listen(server, {hello}, tcp::ServerHandshake::Next::kSend).believes);
+  RONDO_HOLDS(Parse(server, {hello}, tcp::ServerHandshake::Next::kSend).believes);
   script.challenge = ToText(server.challenge());
-  RONDO_HOLDS(Listen(*client, {script.challenge}, tcp::ClientHandshake::Next::kSend).believes);
+  RONDO_HOLDS(Parse(*client, {script.challenge}, tcp::ClientHandshake::Next::kSend).believes);
   const std::string proof = ToText(client->proof());
-  RONDO_HOLDS(Listen(server, {proof}, tcp::ServerHandshake::Next::kJudge).believes);
+  RONDO_HOLDS(Parse(server, {proof}, tcp::ServerHandshake::Next::kJudge).believes);
   script.client = hello + proof;
   script.server = script.challenge + ToText(server.Encode({})) + ToText(server.Encode({tcp::Verdict::kHeld, {}, ""}));
   return script;
@@ -135,12 +135,12 @@ Script WellKnown() {
 // A client that the server accepts has sent all the right bytes; the same holds for a server that the client accepts.
 void CheckSides(std::string_view input) {
   static const Script script = WellKnown();
-  Heard server_first, client_first;
+  Parsed server_first, client_first;
   for (const Cut cut : kCuts) {
     tcp::ServerHandshake server(Token());
-    const Heard by_server = Listen(server, Pieces(input, cut), tcp::ServerHandshake::Next::kJudge);
+    const Parsed by_server = Parse(server, Pieces(input, cut), tcp::ServerHandshake::Next::kJudge);
     auto client = tcp::ClientHandshake::Begin(SomeHello(), Token());
-    const Heard by_client = Listen(*client, Pieces(input, cut), tcp::ClientHandshake::Next::kReply);
+    const Parsed by_client = Parse(*client, Pieces(input, cut), tcp::ClientHandshake::Next::kReply);
     if (cut == Cut::kWhole) {
       server_first = by_server;
       client_first = by_client;

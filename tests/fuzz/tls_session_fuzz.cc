@@ -1,9 +1,9 @@
 // base/tls: any bytes that a client of a port, or an attacker on the path, can send to either side of TLS, before and
 // after its handshake.
 //
-// OpenSSL's output is random, so the checks are those that must hold for any randomness. No side without the key is
-// accepted. No bytes are returned that the owner of the key did not send. Every error is typed and permanent, and no
-// announced length causes an allocation.
+// OpenSSL's output is random, so the checks must hold for any random numbers. No side without the key is accepted. No
+// bytes are returned that the owner of the key did not send. Every error is typed and permanent, and no announced
+// length causes an allocation.
 #include <algorithm>
 
 #include "base/tls.h"
@@ -16,8 +16,8 @@ using Role = TlsSession::Role;
 // A handshake message may announce up to 128 KiB, for which OpenSSL then allocates memory.
 constexpr std::size_t kLargestAllocation = 256 << 10;
 
-// A recording of a client with the key below. Its first message is valid and can be replayed; a valid next message
-// cannot be.
+// The recorded first message of a client with the key below. It is valid and can be replayed. No recording can contain
+// a valid next message.
 constexpr std::string_view kRecordedHello =
     "16030100fc010000f803036955f71bcb64d1103b78c87585776e90b303ee0a51c36a634865b5df5b2b470520c2b88aaf"
     "92cd3ef6d3e2bd0fdc5757d7ab8e5e1c99dbd884536f926a44551f52000813011303130200ff010000a7000b00040300"
@@ -70,12 +70,12 @@ bool GoOn(TlsSession& session) {
   std::array<std::byte, 64> bytes;
   const auto got = session.Read(bytes);
   CheckError(got);
-  RONDO_HOLDS(!got || *got == 0, "{} bytes of nobody who knows the key", *got);
+  RONDO_HOLDS(!got || *got == 0, "{} bytes from a peer that does not know the key", *got);
   RONDO_HOLDS(!session.ended());
   return got.has_value();
 }
 
-void Hear(TlsSession& session, std::string_view input, Cut cut) {
+void Receive(TlsSession& session, std::string_view input, Cut cut) {
   const bool established = session.established();
   for (std::string_view piece : Pieces(input, cut)) {
     while (!piece.empty()) {
@@ -98,11 +98,11 @@ void CheckInput(std::string_view input) {
   const Allocations allocations;
   for (const Cut cut : {Cut::kWhole, Cut::kDrawn}) {
     const auto server = Session(Role::kServer);
-    Hear(*server, input, cut);
+    Receive(*server, input, cut);
     const auto client = Session(Role::kClient);
     GoOn(*client);
     client->Sent(client->Unsent().size());
-    Hear(*client, input, cut);
+    Receive(*client, input, cut);
   }
   // Sends the input into an established session.
   const auto client = Session(Role::kClient);
@@ -116,7 +116,7 @@ void CheckInput(std::string_view input) {
   Carry(*client, *server);
   GoOn(*server);
   RONDO_HOLDS(client->established() && server->established());
-  Hear(*server, input, Cut::kDrawn);
+  Receive(*server, input, Cut::kDrawn);
   allocations.CheckLargest(kLargestAllocation);
 }
 

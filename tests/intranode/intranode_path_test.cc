@@ -92,15 +92,15 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
   for (const bool reads : {false, true}) {
     for (const bool late : {false, true}) {
       for (const int ranks : {2, 3, 5}) {
-        if (late && ranks == 5) continue;  // would take minutes under a sanitizer
+        if (late && ranks == 5) continue;  // this would take minutes under a sanitizer
         CAPTURE(reads);
         EngineWorld world({.ranks = ranks, .late_mover = late, .segment_part_bytes = 8192});
         world.segment().AnswerQuestions(
             [&](Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
         const std::uint64_t pulls = world.intranode(0).single_copies();
-        // The first count is too short for mapped memory. Out of place it can be read, which is faster only with two
-        // ranks.
+        // The vector of the first count is too short to be mapped. Out of place it can be read, but reading is faster
+        // only with two ranks.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
         const Case large{.algorithm = Algorithm::kIntranode,
@@ -108,7 +108,8 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
                          .op = ReduceOp::kPremulSum,
                          .type = DataType::kFloat32};
         world.Expect(large);
-        CHECK(world.intranode(0).single_copies() == pulls);  // the scaled operands are in no rank's memory
+        // no rank's memory contains the scaled operands, so they cannot be mapped or read
+        CHECK(world.intranode(0).single_copies() == pulls);
         Case average = large;
         average.op = ReduceOp::kAvg;
         average.type = DataType::kInt32;
@@ -119,7 +120,7 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
   }
 }
 
-// With two ranks, memory is read from 64 KiB on; up to 128 KiB each rank reads all of it.
+// With two ranks, vectors of 64 KiB or more are read. Up to 128 KiB each rank reads the whole vector.
 TEST_CASE("short vectors are read and folded whole, but not where that overwrites what others still read") {
   for (const bool late : {false, true}) {
     CAPTURE(late);
@@ -150,7 +151,7 @@ TEST_CASE("every collective is done by single copy from some length of its block
         for (const Collective collective : kServed)
           if (collective != Collective::kBarrier && (collective != Collective::kReduce || ranks == 2))
             pulls += HasInPlace(collective) ? 2 : 1;
-        if (reads && ranks > 2) pulls -= 2;  // all_reduce: a relay is faster
+        if (reads && ranks > 2) pulls -= 2;  // all_reduce uses the relay strategy instead, because it is faster
         for (Rank r = 0; r < ranks; ++r) CHECK(world.intranode(r).single_copies() == pulls);
       }
     }
@@ -255,7 +256,7 @@ TEST_CASE("shares, relays, what is folded whole and what fits a line follow each
     for (const int round : {0, 1, 2, 3}) {
       maps = round % 2 == 0;
       reads = round != 3;
-      sum(15'000, true, Collective::kReduce);  // a relay, if there are more than two ranks
+      sum(15'000, true, Collective::kReduce);  // uses the relay strategy if there are more than two ranks
       sum(32'775, true);
       sum(20'000, true);
       sum(20'000, false);
@@ -402,11 +403,11 @@ TEST_CASE("ranks in different operations get an error, each with the name of the
   world.StartOne(1, {.algorithm = Algorithm::kIntranode, .count = 4}, nullptr,
                  reinterpret_cast<std::byte*>(second.data()));
   CHECK(*world.PollOne(0) == Progress::kMoved);
-  const auto told = world.PollOne(1);
-  REQUIRE(!told);
-  CHECK(told.error().code() == ErrorCode::kMismatch);
-  CHECK(told.error().culprit() == 0);
-  CHECK(told.error().message() ==
+  const auto polled = world.PollOne(1);
+  REQUIRE(!polled);
+  CHECK(polled.error().code() == ErrorCode::kMismatch);
+  CHECK(polled.error().culprit() == 0);
+  CHECK(polled.error().message() ==
         "the ranks disagree: rank 1 is in operation #1 all_reduce int32 x 4 sum by intranode, rank 0 in operation #1 "
         "all_reduce int32 x 3 sum by intranode");
   const auto also = world.PollOne(0);
@@ -428,11 +429,11 @@ TEST_CASE("a disagreement that no rank needed to see is found in the next round"
   world.NextSequence();
   for (const Rank r : {0, 1}) {
     world.StartOne(r, {.collective = Collective::kBarrier, .algorithm = Algorithm::kIntranode}, nullptr, nullptr);
-    const auto told = world.PollOne(r);
-    REQUIRE(!told);
-    CHECK(told.error().code() == ErrorCode::kMismatch);
-    CHECK(told.error().culprit() == 1 - r);
-    CHECK(told.error().message().find("#1 broadcast int32 x 3 from rank") != std::string::npos);
+    const auto polled = world.PollOne(r);
+    REQUIRE(!polled);
+    CHECK(polled.error().code() == ErrorCode::kMismatch);
+    CHECK(polled.error().culprit() == 1 - r);
+    CHECK(polled.error().message().find("#1 broadcast int32 x 3 from rank") != std::string::npos);
   }
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("ranks that run at the same time") {
   OnThreads(kRanks, [&](Rank r) {
     HostMover mover;
     IntranodePath path(r, kRanks, memory, mover);
-    Random random(9);  // the same on all ranks
+    Random random(9);  // the same seed on all ranks
     bool all_right = true;
     for (std::uint64_t sequence = 1; sequence <= kOperations; ++sequence) {
       const std::uint64_t count = random.Below(random.Chance(0.1) ? 4000 : 400);

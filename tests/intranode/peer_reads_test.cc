@@ -1,4 +1,4 @@
-// Which of its peers' memory a rank folds and copies, for each collective, and when it may continue.
+// Tests which peers' memory a rank reduces and copies, for each collective, and when the rank may continue.
 #include "collectives/intranode/peer_reads.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// The rounds of the intranode path: when a rank may write, which slots are taken, and the errors for ranks that differ.
+// The rounds of the intranode path: when a rank may write, which slots are taken, and the errors for a rank that is in
+// another operation or a later round.
 #include "collectives/intranode/rounds.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +28,7 @@ struct RoundsOfRank {
     rounds.OnWriting();
     rounds.Publish();
   }
-  // The ranks whose slots can be taken now, in order. REQUIRES: no rank differs.
+  // Takes all slots that can be taken now, and returns their ranks in order. REQUIRES: no rank is in another operation.
   std::vector<Rank> Take() {
     std::vector<Rank> taken;
     bool moved = false;
@@ -60,7 +61,7 @@ TEST_CASE("a rank writes its slot only after all have published the round before
   CHECK(*early.rounds.MayWrite());
 }
 
-TEST_CASE("slots are taken in the ranks' order, each once, as far as they are wanted") {
+TEST_CASE("slots are taken in the ranks' order, each once, as far as they are needed") {
   PlainSharedSegment shared_segment(3, 1024);
   RoundsOfRank all(shared_segment, 0, 3), root(shared_segment, 1, 3), none(shared_segment, 2, 3);
   all.Begin(Wanted::kAll);
@@ -84,7 +85,7 @@ TEST_CASE("slots are taken in the ranks' order, each once, as far as they are wa
   CHECK(all.Take().empty());
 }
 
-TEST_CASE("a rank that wants all slots together has no news before the last of them") {
+TEST_CASE("a rank that needs all slots together has no news before the last of them") {
   PlainSharedSegment shared_segment(3, 1024);
   RoundsOfRank own(shared_segment, 0, 3), second(shared_segment, 1, 3), third(shared_segment, 2, 3);
   own.Begin(Wanted::kAllTogether);

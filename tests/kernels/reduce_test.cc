@@ -172,7 +172,7 @@ TEST_CASE("Every corner value meets every other, in both orders, to the same bit
       std::vector<std::byte> swapped(left_bytes.size());
       FindReduce(type, op)(swapped.data(), right_bytes.data(), left_bytes.data(), left.size());
       CHECK(result == swapped);
-      // Single elements use the code for the rest that fills no vector: the bits must be the same.
+      // A single element does not fill a vector register, so other code reduces it. The bits must be the same.
       for (std::size_t i = 0; i < left.size(); ++i) {
         const std::size_t at = i * SizeOf(type);
         FindReduce(type, op)(swapped.data() + at, left_bytes.data() + at, right_bytes.data() + at, 1);
@@ -191,7 +191,7 @@ TEST_CASE("All 65536 values of a 16-bit float meet a choice of others") {
     for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
     const auto left_bytes = reference::Pack(type, left);
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax})
-      // Every operation uses a quarter of the other values; together the operations use all of them.
+      // Every operation uses a quarter of `others`; together the operations use all of them.
       for (std::size_t k = static_cast<std::size_t>(op) % 4; k < others.size(); k += 4) {
         const std::vector<Bits> right(left.size(), others[k]);
         const auto right_bytes = reference::Pack(type, right);
@@ -252,7 +252,8 @@ TEST_CASE("The rules in numbers") {
     CHECK(reduce(DataType::kBfloat16, ReduceOp::kSum, 0x3F80, 0x3B80) == 0x3F80);  // 1 + 2^-8: a tie, down to even
     CHECK(reduce(DataType::kBfloat16, ReduceOp::kSum, 0x3F81, 0x3B80) == 0x3F82);  // a tie, up to even
     CHECK(reduce(DataType::kFloat16, ReduceOp::kSum, 0x7BFF, 0x7BFF) == 0x7C00);
-    CHECK(reduce(DataType::kFloat16, ReduceOp::kSum, 0x7BFF, 0x4C00) == 0x7C00);  // 65504 + 16: a tie, up
+    // 65504 + 16: a tie, rounded up to infinity
+    CHECK(reduce(DataType::kFloat16, ReduceOp::kSum, 0x7BFF, 0x4C00) == 0x7C00);
   }
 }
 

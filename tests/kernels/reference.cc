@@ -83,7 +83,7 @@ Bits DivideInteger(DataType type, Bits value, int world_size) {
   return static_cast<Bits>(SignExtended(type, value) / world_size) & Mask(type);
 }
 
-// Each product is rounded to T, each sum to the type, and the quotient again.
+// Rounds each product to T, each sum to `type`, and finally the quotient to `type`.
 template <typename T>
 Bits ScaledAverage(DataType type, const std::vector<Bits>& operands, T scale, int divisor) {
   T sum = Load<T>(type, operands[0]) * scale;
@@ -170,7 +170,7 @@ std::vector<Bits> Corners(DataType type) {
       corners.push_back(value & all);
     return corners;
   }
-  // The landmarks are computed from the width of the fraction and the position of the sign.
+  // The special values below are computed from the width of the fraction and the position of the sign.
   int fraction_bits = 52;
   if (type == DataType::kFloat32) fraction_bits = 23;
   if (type == DataType::kFloat16) fraction_bits = 10;

@@ -1,8 +1,8 @@
 """A Slurm cluster of one node, set up in a folder of its own and taken down with it.
 
 Its daemons (munged, slurmctld, slurmd) are children that stay in the foreground, with configuration, keys, sockets and logs
-in the folder and ports of 127.0.0.1 that nobody else has, so the machine's own Slurm, if any, is left alone. It takes
-root: slurmd starts tasks as whoever asks. No cgroups (proctrack/linuxproc, task/none), no accounting.
+in the folder and ports of 127.0.0.1 that no other process has, so the machine's own Slurm, if any, is left alone. It takes
+root: slurmd starts tasks as the user who asks. No cgroups (proctrack/linuxproc, task/none), no accounting.
 """
 
 import contextlib

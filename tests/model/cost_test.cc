@@ -1,4 +1,4 @@
-// Compares the counts of the cost model with counts by hand for small worlds and with the formulas of papers.
+// Compares the counts of the cost model with counts made by hand for small worlds, and with the formulas of papers.
 #include "collectives/model/cost.h"
 
 #include <doctest/doctest.h>
@@ -8,12 +8,12 @@
 namespace rondo {
 namespace cost_test {
 
-ScheduleCost Cost(Collective collective, Algorithm algorithm, const Place& place) {
-  return CostOf(*FindAlgorithm(collective, algorithm), place);
+ScheduleCost Cost(Collective collective, Algorithm algorithm, const Topology& topology) {
+  return CostOf(*FindAlgorithm(collective, algorithm), topology);
 }
 
 TEST_CASE("the ring among 3 ranks: 4 hops in a row, 4 messages out and 4 in, two thirds of the vector combined") {
-  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(3, 8));
+  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kRing, Topology::OneHost(3, 8));
   CHECK(cost.hops == 4);
   CHECK(cost.remote_hops == 0);
   CHECK(cost.rank.messages == 8);
@@ -24,28 +24,29 @@ TEST_CASE("the ring among 3 ranks: 4 hops in a row, 4 messages out and 4 in, two
 
 TEST_CASE(
     "the direct exchange is one hop however many ranks there are, because its messages do not wait for one another") {
-  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kDirect, Place::OneHost(8, 8));
+  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kDirect, Topology::OneHost(8, 8));
   CHECK(cost.hops == 1);
   CHECK(cost.rank.messages == 14);
   CHECK(cost.rank.moved == doctest::Approx(14));
 }
 
 TEST_CASE("pairwise all_to_all goes from partner to partner by signals, direct all_to_all to all at once") {
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(8, 8)).hops == 7);
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kDirect, Place::OneHost(8, 8)).hops == 1);
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).hops == 3);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Topology::OneHost(8, 8)).hops == 7);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kDirect, Topology::OneHost(8, 8)).hops == 1);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Topology::OneHost(8, 8)).hops == 3);
 }
 
 TEST_CASE("what one rank sends to another in one round goes together, up to five at a time") {
-  // Pairwise: seven rounds of a block and, except in the last, a signal. Bruck: three rounds of four blocks each.
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Place::OneHost(8, 8)).rank.messages == 14);
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(8, 8)).rank.messages == 6);
+  // Pairwise: seven rounds, each with a block and, except for the last round, a signal. Bruck: three rounds of four
+  // blocks each.
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kPairwise, Topology::OneHost(8, 8)).rank.messages == 14);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Topology::OneHost(8, 8)).rank.messages == 6);
   // Eight blocks in a round are more than one write can contain.
-  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Place::OneHost(16, 16)).rank.messages == 16);
+  CHECK(Cost(Collective::kAllToAll, Algorithm::kBruck, Topology::OneHost(16, 16)).rank.messages == 16);
 }
 
 TEST_CASE("a barrier's signals are hops without bytes") {
-  const ScheduleCost cost = Cost(Collective::kBarrier, Algorithm::kDissemination, Place::OneHost(8, 8));
+  const ScheduleCost cost = Cost(Collective::kBarrier, Algorithm::kDissemination, Topology::OneHost(8, 8));
   CHECK(cost.hops == 3);
   CHECK(cost.rank.messages == 6);
   CHECK(cost.rank.moved == 0);
@@ -53,7 +54,7 @@ TEST_CASE("a barrier's signals are hops without bytes") {
 
 TEST_CASE("in a world of one nothing is to be done") {
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    const ScheduleCost cost = CostOf(entry, Place::OneHost(1, 2));
+    const ScheduleCost cost = CostOf(entry, Topology::OneHost(1, 2));
     CHECK(cost.hops == 0);
     CHECK(cost.rank.messages == 0);
     CHECK(cost.rank.moved == 0);
@@ -66,7 +67,7 @@ TEST_CASE(
     for (const int world : {2, 3, 4, 7, 8, 33}) {
       const auto paper = PaperCost(entry.collective, entry.algorithm, world);
       REQUIRE(paper);
-      const ScheduleCost cost = CostOf(entry, Place::OneHost(world, 0));
+      const ScheduleCost cost = CostOf(entry, Topology::OneHost(world, 0));
       CAPTURE(Name(entry.collective));
       CAPTURE(Name(entry.algorithm));
       CAPTURE(world);
@@ -78,23 +79,24 @@ TEST_CASE(
 }
 
 TEST_CASE("ranks of one host share its cores: the work of 8 ranks on 2 cores is four times that of one") {
-  const ScheduleCost crowded = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(8, 2));
-  CHECK(crowded.core.moved == doctest::Approx(4 * crowded.rank.moved));
-  const ScheduleCost roomy = Cost(Collective::kAllReduce, Algorithm::kRing, Place::OneHost(8, 16));
+  const ScheduleCost oversubscribed = Cost(Collective::kAllReduce, Algorithm::kRing, Topology::OneHost(8, 2));
+  CHECK(oversubscribed.core.moved == doctest::Approx(4 * oversubscribed.rank.moved));
+  const ScheduleCost roomy = Cost(Collective::kAllReduce, Algorithm::kRing, Topology::OneHost(8, 16));
   CHECK(roomy.core.moved == doctest::Approx(roomy.rank.moved));
 }
 
-TEST_CASE("a place is crowded where a host has more ranks than cores; cores that nobody knows are enough") {
-  CHECK(Place::OneHost(3, 2).crowded());
-  CHECK_FALSE(Place::OneHost(2, 2).crowded());
-  CHECK_FALSE(Place::OneHost(99, 0).crowded());
-  CHECK(Place{{0, 0, 1, 1, 1}, {2, 2}}.crowded());
+TEST_CASE("a topology is oversubscribed if a host has more ranks than cores; an unknown number of cores suffices") {
+  CHECK(Topology::OneHost(3, 2).oversubscribed());
+  CHECK_FALSE(Topology::OneHost(2, 2).oversubscribed());
+  CHECK_FALSE(Topology::OneHost(99, 0).oversubscribed());
+  CHECK(Topology{{0, 0, 1, 1, 1}, {2, 2}}.oversubscribed());
 }
 
 TEST_CASE("between hosts the hierarchical all_reduce puts a part of the flat ring's bytes on the wire") {
-  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {4, 4}};  // ranks alternate between hosts: every hop of a ring crosses
-  const ScheduleCost flat = Cost(Collective::kAllReduce, Algorithm::kRing, place);
-  const ScheduleCost layered = Cost(Collective::kAllReduce, Algorithm::kHierarchical, place);
+  // ranks alternate between hosts, so every hop of a ring is between two hosts
+  Topology topology{{0, 1, 0, 1, 0, 1, 0, 1}, {4, 4}};
+  const ScheduleCost flat = Cost(Collective::kAllReduce, Algorithm::kRing, topology);
+  const ScheduleCost layered = Cost(Collective::kAllReduce, Algorithm::kHierarchical, topology);
   CHECK(flat.remote_hops == 14);
   CHECK(layered.remote_hops == 2);
   CHECK(flat.wire == doctest::Approx(4 * 14.0 / 8));
@@ -106,8 +108,8 @@ TEST_CASE("beyond the counted worlds every count goes on without a jump") {
     return continued >= 0.95 * counted && continued <= 1.05 * counted + 1e-9;
   };
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    const ScheduleCost counted = CostOf(entry, Place::OneHost(kCountedRanks, 64));
-    const ScheduleCost continued = CostOf(entry, Place::OneHost(kCountedRanks + 1, 64));
+    const ScheduleCost counted = CostOf(entry, Topology::OneHost(kCountedRanks, 64));
+    const ScheduleCost continued = CostOf(entry, Topology::OneHost(kCountedRanks + 1, 64));
     CAPTURE(Name(entry.collective));
     CAPTURE(Name(entry.algorithm));
     CHECK(close(counted.hops, continued.hops));
@@ -120,20 +122,21 @@ TEST_CASE("beyond the counted worlds every count goes on without a jump") {
 
 TEST_CASE("counts of the largest world follow the growth of the counted ones") {
   const auto at = [](Collective collective, Algorithm algorithm) {
-    return Cost(collective, algorithm, Place::OneHost(65536, 0));
+    return Cost(collective, algorithm, Topology::OneHost(65536, 0));
   };
   CHECK(at(Collective::kAllReduce, Algorithm::kRing).hops == doctest::Approx(2 * 65535).epsilon(0.05));
   CHECK(at(Collective::kAllReduce, Algorithm::kRing).rank.moved == doctest::Approx(4).epsilon(0.05));
   CHECK(at(Collective::kReduce, Algorithm::kDirect).rank.moved == doctest::Approx(65535).epsilon(0.05));
   CHECK(at(Collective::kBarrier, Algorithm::kDissemination).hops >= 16);
-  CHECK(at(Collective::kBarrier, Algorithm::kDissemination).hops <= 48);  // a logarithm, continued as a small power
+  // the model extrapolates the logarithm as a small power of the world size
+  CHECK(at(Collective::kBarrier, Algorithm::kDissemination).hops <= 48);
 }
 
 TEST_CASE("worlds of many hosts are continued from some of their hosts") {
-  Place place;
-  for (int rank = 0; rank < 4096; ++rank) place.hosts.push_back(rank / 8);
-  place.cores.assign(512, 8);
-  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kHierarchical, place);
+  Topology topology;
+  for (int rank = 0; rank < 4096; ++rank) topology.hosts.push_back(rank / 8);
+  topology.cores.assign(512, 8);
+  const ScheduleCost cost = Cost(Collective::kAllReduce, Algorithm::kHierarchical, topology);
   CHECK(cost.remote_hops == doctest::Approx(2 * 511).epsilon(0.15));
   CHECK(cost.wire == doctest::Approx(2).epsilon(0.15));
 }
@@ -146,7 +149,7 @@ TEST_CASE("a prediction is the chain's latency plus the busiest of rank, core an
   cost.core = {.messages = 8, .moved = 4, .reduced = 2};
   cost.wire = 1;
   MachineCosts machine{.hop_us = 1,
-                       .crowded_hop_us = 10,
+                       .oversubscribed_latency_us = 10,
                        .remote_hop_us = 100,
                        .message_us = 0.5,
                        .byte_ns = 1,

@@ -1,4 +1,4 @@
-// Recovers constants of the cost model from times that were computed from them.
+// Computes times from constants of the cost model, and checks that the fit recovers these constants.
 #include "collectives/model/fit.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@ namespace rondo {
 namespace fit_test {
 
 constexpr MachineCosts kStart{.hop_us = 2,
-                              .crowded_hop_us = 5,
+                              .oversubscribed_latency_us = 5,
                               .remote_hop_us = 20,
                               .message_us = 3,
                               .byte_ns = 0.2,
@@ -17,14 +17,15 @@ constexpr MachineCosts kStart{.hop_us = 2,
 std::vector<MeasuredWorld> TimesOf(const MachineCosts& machine, int cores) {
   std::vector<MeasuredWorld> worlds;
   for (const int ranks : {2, 3, 8}) {
-    const Place place = Place::OneHost(ranks, cores);
+    const Topology topology = Topology::OneHost(ranks, cores);
     for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllToAll}) {
-      MeasuredWorld world{collective, ranks, place.crowded(), {4, 1024, 1 << 16, 1 << 22}, {}};
+      MeasuredWorld world{collective, ranks, topology.oversubscribed(), {4, 1024, 1 << 16, 1 << 22}, {}};
       for (const AlgorithmEntry& entry : AllAlgorithms()) {
         if (entry.collective != collective) continue;
         MeasuredWorld::Times times{entry.algorithm, {}};
         for (const std::uint64_t bytes : world.bytes)
-          times.us.push_back(PredictUs(CostOf(entry, place), place.crowded(), machine, static_cast<double>(bytes)));
+          times.us.push_back(
+              PredictUs(CostOf(entry, topology), topology.oversubscribed(), machine, static_cast<double>(bytes)));
         world.times.push_back(times);
       }
       worlds.push_back(world);
@@ -35,14 +36,14 @@ std::vector<MeasuredWorld> TimesOf(const MachineCosts& machine, int cores) {
 
 TEST_CASE("the constants that made the times are found again, from a start that is far off") {
   const MachineCosts truth{.hop_us = 2,
-                           .crowded_hop_us = 11,
+                           .oversubscribed_latency_us = 11,
                            .remote_hop_us = 1,
                            .message_us = 0.7,
                            .byte_ns = 0.2,
                            .reduce_byte_ns = 0.08,
                            .wire_gbit_per_s = 10};
   const MachineCosts start{.hop_us = 20,
-                           .crowded_hop_us = 1,
+                           .oversubscribed_latency_us = 1,
                            .remote_hop_us = 33,
                            .message_us = 5,
                            .byte_ns = 1,
@@ -51,7 +52,7 @@ TEST_CASE("the constants that made the times are found again, from a start that 
   const Fit fit = FitCosts(start, TimesOf(truth, 2), 2);
   CHECK(fit.typical_error < 1.02);
   CHECK(fit.costs.hop_us == doctest::Approx(truth.hop_us).epsilon(0.1));
-  CHECK(fit.costs.crowded_hop_us == doctest::Approx(truth.crowded_hop_us).epsilon(0.1));
+  CHECK(fit.costs.oversubscribed_latency_us == doctest::Approx(truth.oversubscribed_latency_us).epsilon(0.1));
   CHECK(fit.costs.message_us == doctest::Approx(truth.message_us).epsilon(0.1));
   CHECK(fit.costs.byte_ns == doctest::Approx(truth.byte_ns).epsilon(0.1));
   CHECK(fit.costs.reduce_byte_ns == doctest::Approx(truth.reduce_byte_ns).epsilon(0.2));
@@ -63,14 +64,14 @@ TEST_CASE("the constants that made the times are found again, from a start that 
 // Four ranks, each on a separate host.
 std::vector<MeasuredWorld> TimesAcrossHosts(const MachineCosts& machine) {
   std::vector<MeasuredWorld> worlds;
-  const Place place = Place::Even(4, 4, 2);
+  const Topology topology = Topology::Even(4, 4, 2);
   for (const Collective collective : {Collective::kAllReduce, Collective::kBroadcast, Collective::kAllToAll}) {
     MeasuredWorld world{collective, 4, false, {4, 1024, 1 << 16, 1 << 22}, {}, 4};
     for (const AlgorithmEntry& entry : AllAlgorithms()) {
       if (entry.collective != collective) continue;
       world.times.push_back({entry.algorithm, {}});
       for (const std::uint64_t bytes : world.bytes)
-        world.times.back().us.push_back(PredictUs(CostOf(entry, place), false, machine, static_cast<double>(bytes)));
+        world.times.back().us.push_back(PredictUs(CostOf(entry, topology), false, machine, static_cast<double>(bytes)));
     }
     worlds.push_back(world);
   }
@@ -93,9 +94,9 @@ TEST_CASE("worlds across hosts tell what lies between hosts, beside others or al
   }
 }
 
-TEST_CASE("where no world was crowded the crowd's constant stays") {
+TEST_CASE("if no measured world was oversubscribed, oversubscribed_latency_us stays") {
   MachineCosts start = {.hop_us = 3,
-                        .crowded_hop_us = 17,
+                        .oversubscribed_latency_us = 17,
                         .remote_hop_us = 1,
                         .message_us = 1,
                         .byte_ns = 1,
@@ -103,7 +104,7 @@ TEST_CASE("where no world was crowded the crowd's constant stays") {
                         .wire_gbit_per_s = 1};
   const Fit fit = FitCosts(start,
                            TimesOf({.hop_us = 1,
-                                    .crowded_hop_us = 1,
+                                    .oversubscribed_latency_us = 1,
                                     .remote_hop_us = 1,
                                     .message_us = 1,
                                     .byte_ns = 1,
@@ -111,7 +112,7 @@ TEST_CASE("where no world was crowded the crowd's constant stays") {
                                     .wire_gbit_per_s = 1},
                                    64),
                            64);
-  CHECK(fit.costs.crowded_hop_us == 17);
+  CHECK(fit.costs.oversubscribed_latency_us == 17);
   CHECK(fit.costs.hop_us == doctest::Approx(1).epsilon(0.1));
 }
 
@@ -120,7 +121,7 @@ TEST_CASE("of what was not measured nothing is learnt, however far off the start
   CHECK(fit.typical_error < 1.01);
   CHECK(fit.costs.byte_ns == kStart.byte_ns);
   CHECK(fit.costs.reduce_byte_ns == kStart.reduce_byte_ns);
-  CHECK(fit.costs.crowded_hop_us == kStart.crowded_hop_us);
+  CHECK(fit.costs.oversubscribed_latency_us == kStart.oversubscribed_latency_us);
 }
 
 TEST_CASE("what the times barely show does not run away: bytes, where all vectors are tiny") {

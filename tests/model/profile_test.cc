@@ -1,4 +1,4 @@
-// A profile prints its contents, is unchanged after writing and reading, and refuses invalid fields by name.
+// A profile prints its contents, and is unchanged after writing and reading. Invalid fields are refused by name.
 #include "collectives/model/profile.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ Profile Sample() {
   profile.name = "a \"quoted\" machine";
   profile.provenance = {{"date", "2026-01-02"}, {"cpu", "some"}};
   profile.costs = {.hop_us = 1.5,
-                   .crowded_hop_us = 7,
+                   .oversubscribed_latency_us = 7,
                    .remote_hop_us = 20,
                    .message_us = 0.25,
                    .byte_ns = 0.1,
@@ -56,7 +56,7 @@ TEST_CASE("times lie on lines between the logarithms of sizes; outside, constant
   CHECK(*world.Us(Algorithm::kRing, 0) == 10);
   CHECK(*world.Us(Algorithm::kRing, 4) == 10);
   CHECK(*world.Us(Algorithm::kRing, 64) == doctest::Approx(11));
-  // The middle in logarithms: sqrt(9.5 * 40).
+  // The middle between two sizes in logarithms gives the time sqrt(9.5 * 40).
   CHECK(*world.Us(Algorithm::kTree, 512) == doctest::Approx(19.494).epsilon(0.001));
   CHECK(*world.Us(Algorithm::kRing, 8192) == doctest::Approx(40));
   CHECK_FALSE(world.Us(Algorithm::kChain, 64));
@@ -73,30 +73,34 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
     CHECK(parsed.error().code() == ErrorCode::kInvalidArgument);
     return std::string(parsed.error().message());
   };
-  CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 2") == "rondo_profile is 2, this version reads 1");
+  CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 2") ==
+        "rondo_profile is 2, but this version of Rondo reads 1");
   CHECK(refused("\"hop_us\": 1.5", "\"hop_us\": -1").find("costs.hop_us") != std::string::npos);
   CHECK(refused("\"hop_us\": 1.5", "\"hop\": 1.5").find("hop_us") != std::string::npos);
   CHECK(refused("\"wire_gbit_per_s\": 100", "\"wire_gbit_per_s\": 0").find("wire_gbit_per_s") != std::string::npos);
   CHECK(refused("\"all_reduce\"", "\"all_reduse\"").find("there is no 'all_reduse'") != std::string::npos);
-  CHECK(refused("\"tree\"", "\"ring\"").find("us.ring is there twice") != std::string::npos);
-  CHECK(refused("\"crowded\": false", "\"crowded\": 1") == "measured.crowded must be true or false, not 1");
-  CHECK(refused("\"name\": ", "\"name\": [").find("not a profile") != std::string::npos);
+  CHECK(refused("\"tree\"", "\"ring\"").find("us.ring appears twice") != std::string::npos);
+  CHECK(refused("\"oversubscribed\": false", "\"oversubscribed\": 1") ==
+        "measured.oversubscribed must be true or false, not 1");
+  CHECK(refused("\"name\": ", "\"name\": [").find("this is not a profile") != std::string::npos);
   CHECK(refused("\"ring\"", "\"dissemination\"").find("no algorithm 'dissemination'") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("bytes must be a rising list") != std::string::npos);
-  CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have a positive time for each") != std::string::npos);
-  CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have a positive time") != std::string::npos);
+  CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have one positive time for each") != std::string::npos);
+  CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have one positive time") != std::string::npos);
   CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be within") !=
         std::string::npos);
-  CHECK(refused("\"hosts\": 2", "\"hosts\": 3").find("hosts must divide them, 3 does not") != std::string::npos);
-  CHECK(refused("\"hosts\": 2", "\"hosts\": 0").find("hosts must divide them, 0 does not") != std::string::npos);
+  CHECK(refused("\"hosts\": 2", "\"hosts\": 3").find("hosts is 3, which does not divide the number of ranks") !=
+        std::string::npos);
+  CHECK(refused("\"hosts\": 2", "\"hosts\": 0").find("hosts is 0, which does not divide the number of ranks") !=
+        std::string::npos);
   CHECK(refused("\"ranks\": 2", "\"ranks\": 4294967298").find("ranks must be within") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[-4, 64, 4096]").find("whole numbers, not -4") != std::string::npos);
   CHECK(refused("[4, 64, 4096]", "[4, 64, 1e300]").find("whole numbers, not 1e+300") != std::string::npos);
   CHECK(refused("[10, 11, 20]", "[1e-320, 11, 20]").find("us.ring") != std::string::npos);
   CHECK(refused("\"byte_ns\": 0.1", "\"byte_ns\": 1e308").find("costs.byte_ns") != std::string::npos);
-  CHECK(refused("]\n}", "").find("not a profile") != std::string::npos);
+  CHECK(refused("]\n}", "").find("this is not a profile") != std::string::npos);
   CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 4294967297") ==
-        "rondo_profile is 4294967297, this version reads 1");
+        "rondo_profile is 4294967297, but this version of Rondo reads 1");
   CHECK(refused("\"rondo_profile\": 1", "\"rondo_profile\": 1.5") == "rondo_profile must be a whole number, not 1.5");
   CHECK(refused("\"ranks\": 2", "\"ranks\": 2.5") == "measured.ranks must be a whole number, not 2.5");
   CHECK(refused("\"ranks\": 2", "\"ranks\": 1e300") == "measured.ranks must be a whole number, not 1e+300");
@@ -122,9 +126,9 @@ TEST_CASE("a world that is there twice is refused") {
   profile.measured.push_back(profile.measured[1]);
   const auto parsed = ParseProfile(Print(profile));
   REQUIRE_FALSE(parsed);
-  CHECK(parsed.error().message() == "measured barrier of 4 ranks is there twice");
+  CHECK(parsed.error().message() == "measured barrier of 4 ranks appears twice");
   profile.measured.back() = profile.measured[2];
-  CHECK(ParseProfile(Print(profile)).error().message() == "measured barrier of 4 ranks on 2 hosts is there twice");
+  CHECK(ParseProfile(Print(profile)).error().message() == "measured barrier of 4 ranks on 2 hosts appears twice");
 }
 
 TEST_CASE("a file that is not there, or is a folder, is named") {

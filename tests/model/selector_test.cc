@@ -1,4 +1,5 @@
-// The choice of an algorithm: the fastest suitable one, by measured times if there are any, and the same on every rank.
+// The choice of an algorithm: the fastest suitable one, by measured times if there are any, and the same one on every
+// rank.
 #include "collectives/model/selector.h"
 
 #include <doctest/doctest.h>
@@ -11,12 +12,12 @@
 namespace rondo {
 namespace selector_test {
 
-// Round constants, so that the expected values do not depend on the profile that ships.
+// A profile with round constants, so that the expected values do not depend on the default profile.
 std::shared_ptr<const Profile> Unmeasured() {
   Profile profile;
   profile.name = "made up";
   profile.costs = {.hop_us = 2,
-                   .crowded_hop_us = 5,
+                   .oversubscribed_latency_us = 5,
                    .remote_hop_us = 20,
                    .message_us = 3,
                    .byte_ns = 0.2,
@@ -25,7 +26,8 @@ std::shared_ptr<const Profile> Unmeasured() {
   return std::make_shared<const Profile>(std::move(profile));
 }
 
-// Two ranks of one host: the ring becomes faster than the tree at about 64 KiB, and direct is always much slower.
+// A profile for two ranks of one host: the ring becomes faster than the tree at about 64 KiB, and direct is always much
+// slower than both.
 std::shared_ptr<const Profile> Measured() {
   Profile profile = *Unmeasured();
   profile.measured = {{Collective::kAllReduce,
@@ -48,7 +50,7 @@ Algorithm Chosen(const Selector& selector, const Call& call) {
 }
 
 TEST_CASE("where times were measured the fastest of them is taken, at every size") {
-  const Selector selector(Measured(), Place::OneHost(2, 2));
+  const Selector selector(Measured(), Topology::OneHost(2, 2));
   CHECK(Chosen(selector, AllReduceOf(0)) == Algorithm::kTree);
   CHECK(Chosen(selector, AllReduceOf(4)) == Algorithm::kTree);
   CHECK(Chosen(selector, AllReduceOf(1 << 14)) == Algorithm::kTree);
@@ -58,7 +60,7 @@ TEST_CASE("where times were measured the fastest of them is taken, at every size
 }
 
 TEST_CASE("the choice agrees with the ranking of candidates wherever one is clearly ahead") {
-  const Selector selector(Unmeasured(), Place::OneHost(5, 2));
+  const Selector selector(Unmeasured(), Topology::OneHost(5, 2));
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     for (std::uint64_t bytes = 4; bytes < std::uint64_t{1} << 32; bytes *= 7) {
       const Call call{.collective = entry.collective, .bytes = bytes};
@@ -70,9 +72,9 @@ TEST_CASE("the choice agrees with the ranking of candidates wherever one is clea
   }
 }
 
-TEST_CASE("times of another world, or of another crowd, say nothing") {
-  for (const Place& place : {Place::OneHost(3, 8), Place::OneHost(2, 1), Place{{0, 1}, {8, 8}}}) {
-    const Selector selector(Measured(), place);
+TEST_CASE("times of another world, or of an otherwise subscribed one, do not count") {
+  for (const Topology& topology : {Topology::OneHost(3, 8), Topology::OneHost(2, 1), Topology{{0, 1}, {8, 8}}}) {
+    const Selector selector(Measured(), topology);
     CHECK(std::string(selector.Choose(std::nullopt, AllReduceOf(4))->reason) == "the fastest as predicted");
   }
 }
@@ -81,7 +83,7 @@ TEST_CASE("times of ranks on several hosts hold where they are spread alike, in 
   Profile profile = *Unmeasured();
   profile.measured = {{Collective::kAllReduce, 4, false, {4}, {{Algorithm::kChain, {1}}}, 2}};
   const auto chosen = [&](std::vector<int> hosts) {
-    const Selector selector(std::make_shared<const Profile>(profile), Place{std::move(hosts), {8, 8, 8, 8}});
+    const Selector selector(std::make_shared<const Profile>(profile), Topology{std::move(hosts), {8, 8, 8, 8}});
     return Chosen(selector, AllReduceOf(4)) == Algorithm::kChain;
   };
   CHECK(chosen({0, 0, 1, 1}));
@@ -92,7 +94,7 @@ TEST_CASE("times of ranks on several hosts hold where they are spread alike, in 
 }
 
 TEST_CASE("reproducible mode chooses among the left folds only, by their times") {
-  const Selector selector(Measured(), Place::OneHost(2, 2));
+  const Selector selector(Measured(), Topology::OneHost(2, 2));
   Call call = AllReduceOf(4);
   call.reproducible = true;
   CHECK(Chosen(selector, call) == Algorithm::kDirect);
@@ -103,7 +105,7 @@ TEST_CASE("reproducible mode chooses among the left folds only, by their times")
 TEST_CASE("two algorithms within the noise of each other do not take turns") {
   Profile profile = *Measured();
   profile.measured[0].times = {{Algorithm::kRing, {10, 10, 10, 10}}, {Algorithm::kTree, {10.05, 9.95, 10.05, 9.95}}};
-  const Selector selector(std::make_shared<const Profile>(profile), Place::OneHost(2, 2));
+  const Selector selector(std::make_shared<const Profile>(profile), Topology::OneHost(2, 2));
   for (std::uint64_t bytes = 4; bytes <= 1 << 20; bytes *= 2)
     CHECK(Chosen(selector, AllReduceOf(bytes)) == Algorithm::kRing);
 }
@@ -113,42 +115,41 @@ TEST_CASE("of several that come to the same the one with the lowest number is ta
   profile.measured[0].times = {{Algorithm::kKnomial8, {10, 10, 10, 10}},
                                {Algorithm::kTree, {10.2, 10.3, 10.2, 10.4}},
                                {Algorithm::kRing, {11, 11, 11, 11}}};
-  const Selector selector(std::make_shared<const Profile>(profile), Place::OneHost(2, 2));
+  const Selector selector(std::make_shared<const Profile>(profile), Topology::OneHost(2, 2));
   CHECK(Chosen(selector, AllReduceOf(4)) == Algorithm::kTree);
 }
 
 TEST_CASE("a forced algorithm is taken, or refused with the reason and those that would do") {
-  const Selector selector(Measured(), Place::OneHost(2, 2));
+  const Selector selector(Measured(), Topology::OneHost(2, 2));
   CHECK(selector.Choose(Algorithm::kDirect, AllReduceOf(1 << 20))->algorithm == Algorithm::kDirect);
   const auto wrong = selector.Choose(Algorithm::kBruck, AllReduceOf(4));
   REQUIRE_FALSE(wrong);
-  CHECK(wrong.error().message() == "algorithm bruck does not serve all_reduce");
+  CHECK(wrong.error().message() == "algorithm bruck does not support all_reduce");
   Call call = AllReduceOf(4);
   call.reproducible = true;
   const auto unfit = selector.Choose(Algorithm::kRing, call);
   REQUIRE_FALSE(unfit);
-  CHECK(
-      unfit.error().message() ==
-      "algorithm ring does not serve this all_reduce: reproducible mode wants the left fold in rank order, which it is "
-      "not (these do: direct, two_shot, chain)");
+  CHECK(unfit.error().message() ==
+        "algorithm ring does not support this all_reduce: it does not reduce by the left fold in rank order, which "
+        "reproducible mode needs (these do: direct, two_shot, chain)");
 }
 
 TEST_CASE("between hosts a large vector goes around the ring, whatever is a few hops faster for a small one") {
-  const Selector selector(Unmeasured(), Place::Even(4, 4, 8));
+  const Selector selector(Unmeasured(), Topology::Even(4, 4, 8));
   CHECK(Chosen(selector, AllReduceOf(1 << 10)) != Algorithm::kRing);
   CHECK(Chosen(selector, AllReduceOf(16 << 20)) == Algorithm::kRing);
   CHECK(Chosen(selector, AllReduceOf(64 << 20)) == Algorithm::kRing);
 }
 
 TEST_CASE("between hosts the model prefers what crosses least") {
-  Place place{{0, 1, 0, 1, 0, 1, 0, 1}, {8, 8}};
-  const Selector selector(Unmeasured(), place);
+  Topology topology{{0, 1, 0, 1, 0, 1, 0, 1}, {8, 8}};
+  const Selector selector(Unmeasured(), topology);
   CHECK(Chosen(selector, AllReduceOf(64 << 20)) == Algorithm::kHierarchical);
 }
 
 TEST_CASE("ranks, each with a selector of its own, choose alike for every kind of call and every size") {
-  const Place place{{0, 0, 1, 1, 1, 2}, {2, 2, 8}};
-  const Selector one(DefaultProfile(), place), other(DefaultProfile(), place);
+  const Topology topology{{0, 0, 1, 1, 1, 2}, {2, 2, 8}};
+  const Selector one(DefaultProfile(), topology), other(DefaultProfile(), topology);
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
     for (int bits = 0; bits < 8; ++bits) {
       Call call{.collective = entry.collective,
@@ -164,7 +165,7 @@ TEST_CASE("ranks, each with a selector of its own, choose alike for every kind o
 }
 
 TEST_CASE("threads that choose at once choose alike") {
-  const Selector selector(Unmeasured(), Place::OneHost(8, 2));
+  const Selector selector(Unmeasured(), Topology::OneHost(8, 2));
   std::vector<std::vector<Algorithm>> chosen(4);
   OnThreads(chosen.size(), [&](std::size_t thread) {
     for (const AlgorithmEntry& entry : AllAlgorithms())

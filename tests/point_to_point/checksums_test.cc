@@ -88,19 +88,19 @@ Ending Run(const MessageMode& mode, const MessageLimits& limits, const Exchange&
                 .failure_of_sender = world.failure(0),
                 .received = got->good(),
                 .right = got->good() && got->text() == text};
-  // As a communicator does after a failure: the engine must not use the memory any more.
+  // Revokes the lanes, as a communicator does after a failure. After that the engine must not use the memory.
   for (const Rank r : {0, 1}) world.endpoint(r).Revoke();
   for (const Rank r : {0, 1}) world.engine(r).FailAll(Error(ErrorCode::kClosed, "over"));
   return ending;
 }
 
-TEST_CASE("wherever one bit flips, whoever reads it finds it and nothing wrong is received") {
+TEST_CASE("wherever one bit flips, its reader finds it and nothing wrong is received") {
   int flips = 0;
   for (const MessageMode& mode : AwkwardMessageModes()) {
     CAPTURE(mode.name);
     for (const Exchange& exchange : kExchanges) {
       CAPTURE(exchange.what);
-      for (const Rank from : {0, 1}) {  // bodies go one way, clearances the other
+      for (const Rank from : {0, 1}) {  // message bodies are sent by rank 0, clearances by rank 1
         CAPTURE(from);
         FlippedBit bit{.from = from, .to = 1 - from, .offset = UINT64_MAX};
         const Ending sound = Run(mode, kSmall, exchange, bit);

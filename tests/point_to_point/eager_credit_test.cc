@@ -7,7 +7,7 @@ namespace rondo {
 namespace eager_credit_test {
 
 constexpr std::uint64_t kLimit = 1024;
-constexpr std::uint64_t kSmall = 2 * kLineBytes;  // the credit for a message of up to one line
+constexpr std::uint64_t kSmall = 2 * kLineBytes;  // the credit for a header and a payload of at most kLineBytes bytes
 
 TEST_CASE("credit is spent and regained in places of the stream") {
   EagerCredit credit(kLimit);
@@ -43,7 +43,7 @@ TEST_CASE("a message beyond the credit is seen, until credit has been returned")
   CHECK(credit.Take(kLimit - kSmall));
   CHECK(credit.Take(0));
   credit.Owe(0);
-  CHECK_FALSE(EagerCredit(credit).Take(0));  // the credit is owed, but no header has returned it
+  CHECK_FALSE(EagerCredit(credit).Take(0));  // the credit is owed, but Return has not been called
   CHECK(credit.Return() == kLineBytes);
   CHECK(credit.Take(0));
   CHECK_FALSE(credit.Take(0));

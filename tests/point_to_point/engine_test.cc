@@ -91,7 +91,7 @@ TEST_CASE("a small message goes out without its receive, a large one waits to be
   CHECK(world.engine(1).held_messages() == 1);
 }
 
-TEST_CASE("what was just issued goes out before its lane is looked at, but who only sends still hears") {
+TEST_CASE("what was just issued goes out before its lane is looked at, but a rank that only sends still receives") {
   MessageWorld world({.ranks = 2});
   world.Send(1, 0, 7, "the path is made");
   world.Recv(0, 1, 7, 100);
@@ -173,7 +173,7 @@ TEST_CASE("messages of one tag keep their order though small ones overtake large
   CHECK(second.text() == Payload(0, 1, 1, 10));
 }
 
-TEST_CASE("a receive takes any rank and any tag, and says whom and which it took") {
+TEST_CASE("a receive takes any rank and any tag, and says which ones it took") {
   MessageWorld world({.ranks = 3, .limits = kSmall});
   TestOperation& any = world.Recv(0, kAnyRank, kAnyTag, 1000);
   TestOperation& any_from_2 = world.Recv(0, 2, kAnyTag, 1000);
@@ -189,20 +189,20 @@ TEST_CASE("a receive takes any rank and any tag, and says whom and which it took
   CHECK(any_from_2.text() == Payload(2, 8, 0, 300));
 }
 
-TEST_CASE("a rank that floods does not keep others from being heard") {
+TEST_CASE("a rank that floods does not keep others from being received") {
   MessageWorld world({.ranks = 4});
   for (int i = 0; i < 40; ++i) world.Send(1, 0, 0, "flood");
   world.Settle();
   world.Send(2, 0, 0, "two");
   world.Send(3, 0, 0, "three");
   world.Settle();
-  std::map<Rank, int> heard;
+  std::map<Rank, int> counts;
   for (int i = 0; i < 3; ++i) {
     TestOperation& got = world.Recv(0, kAnyRank, kAnyTag, 10);
     world.Until("got", [&] { return got.final(); });
-    ++heard[got.operation.message.source];
+    ++counts[got.operation.message.source];
   }
-  CHECK(heard == std::map<Rank, int>{{1, 1}, {2, 1}, {3, 1}});
+  CHECK(counts == std::map<Rank, int>{{1, 1}, {2, 1}, {3, 1}});
 }
 
 TEST_CASE("a rank sends to itself under the same rules") {
@@ -221,7 +221,7 @@ TEST_CASE("a rank sends to itself under the same rules") {
   CHECK(empty.good());
   CHECK(waiting.good());
   CHECK(waiting.received() == 0);
-  // Credit for messages to itself returns as well.
+  // Credit for messages of a rank to itself returns as well.
   for (int i = 0; i < 50; ++i) {
     CHECK(world.Send(0, 0, 2, std::string(90, 'z')).good());
     CHECK(world.Recv(0, 0, 2, 90).good());
@@ -248,7 +248,7 @@ TEST_CASE("a message longer than its receive fails that receive alone, with both
         CHECK(got->walls_stand());
         // The small message had already been sent. The large one had not, so its sender gets the error.
         CHECK(sent.good() == (bytes == 80));
-        if (bytes != 80) CHECK(Has(sent.error(), "mismatch: the receive on rank 1 does not fit it (int32 x 11)"));
+        if (bytes != 80) CHECK(Has(sent.error(), "mismatch: the receive on rank 1 (int32 x 11) does not fit the send"));
         CHECK(next.good());
         CHECK(after.text() == Payload(0, 3, 1, 44));
         CHECK_FALSE(world.failure(0));
@@ -297,7 +297,7 @@ TEST_CASE("a late receive is taken back, says what came instead, and leaves ever
   CHECK_FALSE(world.engine(1).Expire(TimePoint{} + std::chrono::seconds(10)));
   CAPTURE(got.error());
   CHECK(Has(got.error(), "timeout: receive of up to uint8 x 100 from rank 0 with tag 7 did not end within 10.000 s"));
-  CHECK(Has(got.error(), "none has come from rank 0"));
+  CHECK(Has(got.error(), "none has arrived from rank 0"));
   CHECK(Has(got.error(), "1 with another tag waits (the first: tag 8 from rank 0)"));
   TestOperation& again = world.Recv(1, 0, 7, 100);
   world.Send(0, 1, 7, "late");
@@ -305,7 +305,7 @@ TEST_CASE("a late receive is taken back, says what came instead, and leaves ever
   CHECK(again.text() == "late");
 }
 
-TEST_CASE("a late send that nobody asked for is withdrawn; a receive that had matched it waits for another") {
+TEST_CASE("a late send that no rank asked for is withdrawn; a receive that had matched it waits for another") {
   for (const bool crossing : {false, true}) {
     CAPTURE(crossing);
     MessageWorld world({.limits = kSmall});
@@ -315,7 +315,7 @@ TEST_CASE("a late send that nobody asked for is withdrawn; a receive that had ma
     if (crossing) {
       got = &world.Recv(1, kAnyRank, 7, 2000);
       CHECK(got->operation.stage == MessageStage::kMatched);
-      world.Poll(1);  // the clearance is in flight
+      world.Poll(1);  // rank 1's permission to send the message is in flight
     }
     CHECK_FALSE(world.engine(0).Expire(TimePoint{} + std::chrono::seconds(11)));
     CAPTURE(sent.error());
@@ -361,27 +361,27 @@ TEST_CASE("a transfer that is late in its midst cannot be taken back") {
   CHECK(Has(fatal->message(), "of 5000 bytes of the message with tag 7"));
 }
 
-TEST_CASE("a rank that ends refuses what nobody will receive, and its peers' receives from it end") {
+TEST_CASE("a rank that ends refuses messages that no rank will receive, and its peers' receives from it end") {
   MessageWorld world({.ranks = 3, .limits = kSmall});
   TestOperation& refused = world.Send(0, 1, 1, std::string(1000, 'x'));
   TestOperation& hopeless = world.Recv(0, 1, 2, 10);
   TestOperation& open = world.Recv(0, kAnyRank, 3, 10);
   world.Settle();
-  TestOperation& last = world.Send(1, 0, 9, "last words");
+  TestOperation& last = world.Send(1, 0, 9, "last bytes");
   world.engine(1).BeginEnd();
-  world.Until("told", [&] { return refused.final() && hopeless.final(); });
-  CHECK(Has(refused.error(), "closed: rank 1 closed without a receive for it: send of uint8 x 1000 to rank 1"));
+  world.Until("failed", [&] { return refused.final() && hopeless.final(); });
+  CHECK(Has(refused.error(), "closed: rank 1 closed without posting a receive for the send of uint8 x 1000 to rank 1"));
   CHECK(Has(hopeless.error(), "closed: rank 1 closed before the receive of up to uint8 x 10 from rank 1 with tag 2"));
   CHECK(last.good());
-  TestOperation& heard = world.Recv(0, 1, 9, 10);
-  CHECK(heard.text() == "last words");
+  TestOperation& received = world.Recv(0, 1, 9, 10);
+  CHECK(received.text() == "last bytes");
   CHECK_FALSE(open.final());
   TestOperation& late = world.Send(0, 1, 1, std::string(1000, 'x'));
   world.Until("refused too", [&] { return late.final(); });
   CHECK(Has(late.error(), "closed: rank 1"));
-  world.Send(2, 0, 4, "");  // so that rank 0 has a lane to rank 2
+  world.Send(2, 0, 4, "");  // this gives rank 0 a lane to rank 2
   world.engine(2).BeginEnd();
-  world.Until("nobody is left", [&] { return open.final(); });
+  world.Until("no rank is left", [&] { return open.final(); });
   CHECK(Has(open.error(), "closed: every other rank closed"));
 }
 
@@ -402,7 +402,7 @@ TEST_CASE("a rank that gives up its receives ends them at once, and only those t
 TEST_CASE("nothing is written to a rank that has said goodbye before all that it sent has been read") {
   MessageWorld world({.limits = kSmall});
   std::vector<TestOperation*> receives;
-  for (int i = 0; i < 4; ++i) world.Send(0, 1, 5, Payload(0, 5, i, 60));  // the receiver owes credit for them
+  for (int i = 0; i < 4; ++i) world.Send(0, 1, 5, Payload(0, 5, i, 60));  // the receiver owes credit for these messages
   world.Settle();
   const Lane& lane = **world.endpoint(1).Open(0, kMessageLaneIndex);
   const std::uint64_t written = lane.accepted();
@@ -443,7 +443,7 @@ TEST_CASE("what a rank that has said goodbye sent is received though its lane br
 
 TEST_CASE("a message of which a part has come from a rank that is gone is not held for a receive") {
   MessageWorld world({.network = {.ring_bytes = 1024}, .limits = {.eager_credit_bytes = 2048}});
-  world.engine(1).Meet(0);
+  world.engine(1).AcceptLane(0);
   world.Send(0, 1, 5, Payload(0, 5, 0, 1500));
   REQUIRE(world.engine(0).Poll());
   world.Poll(1);
@@ -467,7 +467,7 @@ TEST_CASE("bytes that break the protocol are named, and nothing is held for them
     Encode(bad, bytes);
     const Bytes pieces[] = {Bytes(bytes)};
     REQUIRE((*lane)->Write(pieces) == bytes.size());
-    world.engine(1).Meet(0);
+    world.engine(1).AcceptLane(0);
     for (int i = 0; i < 10; ++i) world.Poll(1);
     REQUIRE(world.failure(1));
     CHECK(world.failure(1)->code() == ErrorCode::kProtocol);
@@ -476,13 +476,13 @@ TEST_CASE("bytes that break the protocol are named, and nothing is held for them
     return world.failure(1)->message();
   };
   using Type = MessageFrameType;
-  CHECK(Has(breach({.type = Type::kMessage, .id = 2}), "message number 2 where 1 was due"));
+  CHECK(Has(breach({.type = Type::kMessage, .id = 2}), "message number 2, expected 1"));
   CHECK(Has(breach({.type = Type::kMessage, .payload_bytes = 600, .id = 1, .message_bytes = 600}),
             "beyond its credit (eager_credit_bytes is 512 here)"));
-  CHECK(Has(breach({.type = Type::kBody, .id = 1}), "the body of message 1, which nobody cleared"));
-  CHECK(Has(breach({.type = Type::kClear, .id = 1}), "an answer to message 1, of 0"));
+  CHECK(Has(breach({.type = Type::kBody, .id = 1}), "the body of message 1, for which this rank has not asked"));
+  CHECK(Has(breach({.type = Type::kClear, .id = 1}), "an answer to message 1, but only 0 messages were sent"));
   CHECK(Has(breach({.type = Type::kCredit, .returned_bytes = 64}), "a return of 64 bytes of credit"));
-  CHECK(Has(breach({.type = Type::kCredit, .stream_offset = 64}), "says it is at 64"));
+  CHECK(Has(breach({.type = Type::kCredit, .stream_offset = 64}), "names stream offset 64"));
   CHECK(Has(breach({.type = Type::kCredit, .payload_bytes = 1}), "payload where none belongs"));
 }
 

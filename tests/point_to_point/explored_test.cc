@@ -1,5 +1,6 @@
-// Two ranks whose actions (a call of the user, or a poll) are interleaved in every order. The checks of each story must
-// hold in all orders, over lanes that deliver whole, deliver in slices, and release late.
+// Interleaves the actions of two ranks (calls of the user, and polls) in every order. The checks of each scenario must
+// hold in all orders, and over three kinds of lanes: those that deliver writes whole, those that deliver in slices, and
+// those that release memory late.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,7 +16,7 @@ constexpr MessageLimits kSmall{
     .eager_message_bytes = 100, .eager_credit_bytes = 256, .max_announced_messages = 2, .body_frame_bytes = 128};
 const TimePoint kTooLate = TimePoint{} + std::chrono::seconds(11);
 
-// One run of a story: its operations, in the order of their issue.
+// One run of a scenario: its operations, in the order of their issue.
 struct Run {
   explicit Run(const InprocOptions& network) : world({.network = network, .limits = kSmall}) {}
   MessageWorld world;
@@ -23,7 +24,7 @@ struct Run {
 };
 
 using Action = std::function<void(Run&)>;
-struct ExploredStory {
+struct ExploredScenario {
   const char* name;
   std::vector<Action> rank0, rank1;
   std::function<void(Run&)> judge;  // called after everything has ended
@@ -38,9 +39,9 @@ Action Recv(Rank at, Rank from, Tag tag, std::size_t room) {
 
 // Tries every order of the two ranks' actions. Polls of a rank follow each of its actions, and the other rank's actions
 // may come between them.
-void Explore(const ExploredStory& story, const InprocOptions& network, int polls) {
-  CAPTURE(story.name);
-  std::vector<Action> actions[2] = {story.rank0, story.rank1};
+void Explore(const ExploredScenario& scenario, const InprocOptions& network, int polls) {
+  CAPTURE(scenario.name);
+  std::vector<Action> actions[2] = {scenario.rank0, scenario.rank1};
   for (Rank r : {0, 1}) {
     std::vector<Action> with_polls;
     for (const Action& action : actions[r]) {
@@ -50,8 +51,8 @@ void Explore(const ExploredStory& story, const InprocOptions& network, int polls
     for (int i = 0; i < polls; ++i) with_polls.push_back([r](Run& run) { run.world.Poll(r); });
     actions[r] = std::move(with_polls);
   }
-  // An interleaving is a number with a bit for each position: 1 for an action of rank 0. Only numbers with the right
-  // count of bits are used.
+  // An interleaving is a number with a bit for each position: 1 for an action of rank 0. Only numbers that have as many
+  // 1 bits as rank 0 has actions are used.
   const std::size_t own = actions[0].size(), all = own + actions[1].size();
   REQUIRE(all <= 20);
   int orders = 0, runs = 0;
@@ -72,17 +73,17 @@ void Explore(const ExploredStory& story, const InprocOptions& network, int polls
     }
     for (const auto* list : {&run.sends, &run.receives})
       for (const TestOperation* one : *list) CHECK(one->walls_stand());
-    story.judge(run);
+    scenario.judge(run);
     ++runs;
   }
   CHECK(runs > 100 / Every(3));
 }
 
-void ExploreAll(const ExploredStory& story, int polls = 2) {
+void ExploreAll(const ExploredScenario& scenario, int polls = 2) {
   for (const InprocOptions& network :
        {InprocOptions{}, InprocOptions{.ring_bytes = 64, .slice_bytes = 40},
         InprocOptions{.late_release = true, .slice_bytes = 100, .reluctant = true, .slow_connect_polls = 3}})
-    Explore(story, network, polls);
+    Explore(scenario, network, polls);
 }
 
 TEST_CASE("a small and a large message reach their receives in every order of calls and polls") {
@@ -136,7 +137,7 @@ TEST_CASE("a withdrawal crosses with the clearance, and the receive gets the nex
   ExploreAll({"withdrawn",
               {Send(0, 1, std::string(300, 'a')),
                [](Run& run) {
-                 // A send cannot be withdrawn once its body is being sent.
+                 // A send whose body is already being sent cannot be withdrawn.
                  const MessageStage stage = run.sends[0]->operation.stage;
                  if (stage == MessageStage::kQueued || stage == MessageStage::kAnnounced)
                    run.world.engine(0).Expire(kTooLate);

@@ -57,7 +57,7 @@ TEST_CASE("what no Rondo of this version sends is refused with a reason") {
   CHECK(fault(4, 1) == "a checksum where none was agreed");
   CHECK(fault(31, 0x80) == "a tag below 0");
   CHECK(fault(56, 0) == "an unknown data type");
-  CHECK(fault(57, 1) == "a refusal that is none");
+  CHECK(fault(57, 1) == "a refusal without a reason, or a reason without a refusal");
   CHECK(fault(63, 1) == "reserved bytes that are not zero");
   CHECK(fault(24, 11) == "a message in parts");
   CHECK(fault(3, 3) == "payload where none belongs");
@@ -80,7 +80,7 @@ TEST_CASE("random bytes never decode to a header that contradicts itself") {
   CHECK(sound > 0);
 }
 
-TEST_CASE("a call to open the lane is told from other heartbeats") {
+TEST_CASE("a call to open the lane is distinguished from other heartbeats") {
   CHECK(IsLaneCall(LaneCall()));
   CHECK_FALSE(IsLaneCall(""));
   CHECK_FALSE(IsLaneCall(std::string(32, '\1')));

@@ -1,5 +1,5 @@
-// The queue that hands sends and receives from their issuers to the owner: in order, within a limit, all or none, until
-// one is refused.
+// The queue that passes sends and receives from their issuers to the owner. It keeps their order, limits their number,
+// and accepts all operations of a call or none, until Refuse is called.
 #include "collectives/point_to_point/submission_queue.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ TEST_CASE("the owner gets operations in the order of submission, with deadlines 
   CHECK(queue.Take() == &third);
   CHECK_FALSE(queue.is_waiting());
   CHECK(queue.Take() == nullptr);
-  CHECK(queue.pending() == 3);  // until the operations are final
+  CHECK(queue.pending() == 3);  // operations stay pending until they are final
   queue.OnFinished(2);
   CHECK(queue.pending() == 1);
   CHECK(first.deadline == kNow + std::chrono::seconds(1));
@@ -72,7 +72,7 @@ TEST_CASE("the first reason to refuse stays, and what was taken before still end
   CHECK(queue.Take() == &before);
 }
 
-TEST_CASE("a peer that has called is met once, however often it called") {
+TEST_CASE("a peer that has called is accepted once, however often it called") {
   SubmissionQueue queue(2);
   CHECK_FALSE(queue.has_peer_calls());
   for (const Rank peer : {3, 1, 3}) queue.OnPeerCall(peer);

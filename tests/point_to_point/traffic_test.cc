@@ -18,7 +18,7 @@ constexpr Tag kAnyRankTags = 10;  // 6..9: received by tag, from any rank
 struct Planned {
   Rank from, to;
   Tag tag;
-  int number;  // number within (from, to, tag)
+  int number;  // number of this message among those with the same (from, to, tag)
   std::size_t bytes;
 };
 

@@ -112,7 +112,7 @@ class MessageWorld {
     RankParts& rank = *ranks_[static_cast<std::size_t>(r)];
     if (rank.failure) return false;
     rank.endpoint->Poll(TimePoint{});
-    for (const Rank caller : std::exchange(rank.calls, {})) rank.engine->Meet(caller);
+    for (const Rank caller : std::exchange(rank.calls, {})) rank.engine->AcceptLane(caller);
     const Result<bool> moved = rank.engine->Poll();
     rank.engine->TakeFinished();
     if (!moved) rank.failure = moved.error();

@@ -1,17 +1,17 @@
-// A rank that sums until a failure, continues with the surviving ranks, and logs events with their times.
-// tests/rebuild/run starts several ranks and kills or stops some. Each line begins with the monotonic clock in
-// nanoseconds, which all processes of a host share:
+// A rank that computes sums until a failure, continues with the surviving ranks, and logs events with their times.
+// tests/rebuild/run starts several such ranks, and kills or stops some of them. Each line begins with the time in
+// nanoseconds, by the monotonic clock that all processes of a host share:
 //
 //   NS pid PID                     before the rendezvous
 //   NS runs RANK                   --runs-after sums among all ranks were correct
-//   NS failed CODE CULPRIT TEXT    a sum or the closing failed; TEXT is the error
+//   NS failed CODE CULPRIT TEXT    a sum or Close failed; TEXT is the error
 //   NS rebuilt GENERATION RANK WORLD_SIZE REPORT
 //   NS left CODE TEXT              the rebuild failed
 //   NS after CODE TEXT             after a failed rebuild: the error of one more sum on the old communicator
 //   NS ended SUMS                  SUMS sums of the new generation were correct, and its communicator was closed
 //   NS wrong TEXT                  a value is wrong, or memory outside of the result was written
 //
-// Exit code 0 after "ended", 1 otherwise.
+// The exit code is 0 after "ended", otherwise 1.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -40,12 +40,12 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// From sizes that fit into one window of a shared segment or one frame to sizes that need many. Large sums take most of
+// Sizes of sums. Some fit into one slot of a shared segment or one frame, and some need many. Large sums take most of
 // the time, so most deaths happen during one.
 constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, 400'000};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
-constexpr std::uint64_t kLookForEndEvery = 16;  // number of sums between checks
+constexpr std::uint64_t kLookForEndEvery = 16;  // number of sums between two checks of whether the job is over
 
 struct Flags {
   Path path = Path::kAuto;
@@ -69,12 +69,13 @@ Duration DurationOf(double seconds) { return std::chrono::duration_cast<Duration
 
 Error Wrong(std::string what) { return Error(ErrorCode::kCorrupt, std::move(what)); }
 
-// Sums in which every element reveals which ranks took part and which sum it belongs to.
+// Sums in which every element shows which ranks took part, and which sum it belongs to.
 class Sums {
  public:
   explicit Sums(const Flags& flags) : flags_(flags) { memory_.resize(kElements.back() + 2 * kGuardElements); }
 
-  // `marks` has each rank's contribution: a power of two that it keeps through all generations.
+  // `marks`: each rank's contribution, in the order of ranks. It is a power of two that the rank keeps through all
+  // generations.
   void Begin(std::vector<std::int64_t> marks, std::uint64_t generation) {
     marks_ = std::move(marks);
     all_ = 0;
@@ -86,7 +87,7 @@ class Sums {
   const std::vector<std::int64_t>& marks() const { return marks_; }
   std::uint64_t taken() const { return taken_; }
 
-  // kCorrupt: the result is wrong; any other error is the communicator's.
+  // kCorrupt: the result is wrong. Any other error is the communicator's error.
   Status TakeOne(Communicator& communicator) {
     const std::size_t elements = kElements[random_->Below(kElements.size())];
     const auto round = static_cast<std::int64_t>(taken_ % 1'000);
@@ -134,8 +135,8 @@ std::vector<std::int64_t> FirstMarks(int ranks) {
   return marks;
 }
 
-// Whether all ranks stop after this sum: rank 0 checks whether the file exists, and an all-reduce distributes its
-// answer.
+// Whether all ranks stop after this sum. Rank 0 checks whether the file exists, and an all-reduce distributes the
+// result.
 Result<bool> IsOver(Communicator& communicator, const Sums& sums, const Flags& flags) {
   if (sums.taken() < flags.sums || sums.taken() % kLookForEndEvery != 0) return false;
   std::int64_t over = flags.until.empty() || (communicator.rank() == 0 && std::filesystem::exists(flags.until)) ? 1 : 0;
@@ -144,7 +145,8 @@ Result<bool> IsOver(Communicator& communicator, const Sums& sums, const Flags& f
   return over != 0;
 }
 
-// Sums until the job is over. The first generation never ends, because it is there to fail.
+// Computes sums until the job is over. The first generation never ends in this way, because the test waits for its
+// failure.
 Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) {
   for (bool over = false; !over;) {
     RONDO_TRY(sums.TakeOne(communicator));
@@ -157,7 +159,7 @@ Status SumUntilOver(Communicator& communicator, Sums& sums, const Flags& flags) 
   return communicator.Close();
 }
 
-// Returns the next generation, ready for sums; null: this rank has no next generation.
+// Returns the communicator of the next generation, ready for sums; null: this rank is not in a next generation.
 std::unique_ptr<Communicator> GoOn(Communicator& communicator, Sums& sums, const Flags& flags) {
   auto next = communicator.Rebuild({.settle = DurationOf(flags.settle_s)});
   if (!next) {
@@ -185,7 +187,7 @@ int Main(const Flags& flags) {
   options.rebuildable = true;
   auto connected = Connect(options);
   if (!connected) {
-    Say("wrong: not met: {}", connected.error().ToString());
+    Say("wrong: not connected: {}", connected.error().ToString());
     return 1;
   }
   std::unique_ptr<Communicator> communicator = *std::move(connected);
@@ -213,9 +215,9 @@ int Main(const Flags& flags) {
 int main(int argc, char** argv) {
   rondo::Flags flags;
   std::string transport = "auto";
-  CLI::App app("A rank that sums until it fails and goes on with whoever is left; for tests/rebuild/run.");
+  CLI::App app("A rank that sums until it fails and continues with the remaining ranks; for tests/rebuild/run.");
   app.add_option("--transport", transport)->check(CLI::IsMember({"auto", "tcp", "shm"}));
-  app.add_option("--timeout", flags.timeout_s, "Of the meeting and of a rebuild, in seconds");
+  app.add_option("--timeout", flags.timeout_s, "Of the rendezvous and of a rebuild, in seconds");
   app.add_option("--deadline", flags.deadline_s, "Of each sum, in seconds");
   app.add_option("--settle", flags.settle_s, "RebuildOptions::settle, in seconds");
   app.add_option("--seed", flags.seed, "Of the sums' lengths");

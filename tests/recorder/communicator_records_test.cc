@@ -181,7 +181,7 @@ TEST_CASE("when a rank dies, the others' operation failed, and each leaves its r
 
 TEST_CASE("records of damage say whose frame it was, and of results that differ, which operation's and whose") {
   struct Case {
-    bool checksums;  // false: results are compared
+    bool checksums;  // true: checksums; false: results are compared
     std::string failed;
     std::string error;
   };
@@ -200,7 +200,7 @@ TEST_CASE("records of damage say whose frame it was, and of results that differ,
           std::vector<std::int32_t> values(100, 1);
           const Status status = communicator.Broadcast(values.data(), values.data(), values.size(), kInt, 0,
                                                        {.algorithm = Algorithm::kDirect});
-          CHECK_FALSE((status && communicator.Barrier()));  // a rank that only sent may have completed the broadcast
+          CHECK_FALSE((status && communicator.Barrier()));  // the broadcast may have completed on a rank that only sent
           const Json dump = DumpOf(communicator);
           const std::string failure = Text(dump["rondo"]["groups"][0]["failure"]);
           CHECK(failure.find(c.error) == 0);
@@ -233,7 +233,7 @@ TEST_CASE("an operation that timed out failed after its timeout") {
         const Json entry = Collectives(DumpOf(communicator)).at(0);
         CHECK(Text(entry["state"]) == "failed");
         CHECK(Text(entry["rondo"]["error"]).find("timeout: #1 barrier") == 0);
-        // The time is from a coarse clock, so it may be one tick early.
+        // The time is from a coarse clock, so it may be too early by one tick.
         CHECK(Ns(entry["rondo"]["time_failed_ns"]) - Ns(entry["time_created_ns"]) >= 30'000'000);
         timed_out.count_down();
       },
@@ -293,7 +293,7 @@ TEST_CASE("groups have recorders of their own, names that all their ranks share,
   CHECK(names[0] != names[1]);
 }
 
-TEST_CASE("messages are recorded with whom they reached; one that fails alone says why") {
+TEST_CASE("messages are recorded with the ranks that they reached; one that fails alone says why") {
   InprocNetwork network(2);
   OnRanks(network, [&](Communicator& communicator) {
     std::vector<std::int32_t> values(100, 1);
@@ -336,7 +336,8 @@ TEST_CASE("the last operations stay, however many there were") {
         REQUIRE(entries.size() == 8);
         CHECK(Text(entries.front()["collective_seq_id"]) == "93");
         CHECK(Text(entries.back()["collective_seq_id"]) == "100");
-        // More operations are pending than the recorder has room for: the excess ones are recorded when they start.
+        // More operations are pending than the recorder can hold. Those for which there is no room are recorded when
+        // they start.
         std::vector<Work> works;
         for (int i = 0; i < 50; ++i) works.push_back(communicator.BarrierAsync());
         for (Work& work : works) CHECK(work.Wait());
@@ -363,7 +364,7 @@ TEST_CASE("nothing is recorded where nothing was asked for, and a folder that wa
       [](CommunicatorOptions& options) { options.recorded_operations = 0; });
 }
 
-TEST_CASE("records are written whenever somebody asks, and say who asked") {
+TEST_CASE("records are written on request, and say who asked") {
   const Folder folder("records-by-call-");
   InprocNetwork network(2);
   OnRanks(

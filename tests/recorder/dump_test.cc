@@ -1,4 +1,4 @@
-// The text of a dump: JSON with the field names of c10d's recorder; Rondo's own fields are separate.
+// The text of a dump: JSON with the field names of c10d's recorder. Fields that only Rondo has are separate.
 #include "collectives/recorder/dump.h"
 
 #include <doctest/doctest.h>

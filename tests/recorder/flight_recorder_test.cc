@@ -59,7 +59,7 @@ TEST_CASE("a collective is scheduled, started and completed, each with its time"
   recorder->Started(1, Algorithm::kTree, At(110), /*coarse=*/false);
   record = recorder->Read().at(0);
   CHECK(record.state == RecordState::kStarted);
-  CHECK(record.algorithm == Algorithm::kTree);  // the algorithm that was chosen finally
+  CHECK(record.algorithm == Algorithm::kTree);  // the algorithm that was finally chosen
   CHECK(record.started == At(110));
 
   recorder->Completed(1, At(120));
@@ -74,7 +74,7 @@ TEST_CASE("a collective is scheduled, started and completed, each with its time"
   CHECK(record.peer == 0);
   CHECK(record.in_place);
   CHECK(!record.varying);
-  CHECK(!record.wide_partials);
+  CHECK(!record.widened);
   CHECK(!record.coarse);
   CHECK(record.timeout_ms == 60'000);
   CHECK(!record.place);
@@ -92,7 +92,7 @@ TEST_CASE("times never run backwards, though they come from a coarse clock and a
   CHECK(record.coarse);
 }
 
-TEST_CASE("a start that nobody measured is measured as soon as somebody looks at the clock") {
+TEST_CASE("a start that was not measured is measured as soon as the clock is read") {
   const auto recorder = RecorderOf(4);
   recorder->Issued(Sum(1), At(100));
   recorder->Started(1, Algorithm::kIntranode, At(50), /*coarse=*/true);
@@ -125,10 +125,10 @@ TEST_CASE("the ring keeps the last operations") {
 TEST_CASE("the number of records is rounded up to a power of two, and limited") {
   CHECK(RecorderOf(1)->capacity() == 1);
   CHECK(RecorderOf(5)->capacity() == 8);
-  const auto refused = FlightRecorder::Create(FlightRecorder::kMostRecords + 1);
+  const auto refused = FlightRecorder::Create(FlightRecorder::kMaxRecords + 1);
   REQUIRE(!refused);
   CHECK(refused.error().code() == ErrorCode::kInvalidArgument);
-  CHECK(refused.error().message().find("recorded_operations 1048577") != std::string::npos);
+  CHECK(refused.error().message().find("recorded_operations is 1048577") != std::string::npos);
 }
 
 TEST_CASE("an operation that is under way is not overwritten by those that are issued behind it") {
@@ -202,7 +202,7 @@ TEST_CASE("messages have states, the peer they found, and their bytes") {
   REQUIRE(records[1].place);
   CHECK(records[1].place->bytes_done == 40);
 
-  const Error late(ErrorCode::kTimeout, "nobody received it");
+  const Error late(ErrorCode::kTimeout, "no rank received it");
   recorder->MessageEnded(send, 3, 7, 0, 40, &late, At(9));
   records = recorder->Read();
   CHECK(records[0].state == RecordState::kFailed);
@@ -210,7 +210,7 @@ TEST_CASE("messages have states, the peer they found, and their bytes") {
   const auto errors = recorder->MessageErrors();
   REQUIRE(errors.size() == 1);
   CHECK(errors[0].first == 1);
-  CHECK(errors[0].second == "timeout: nobody received it");
+  CHECK(errors[0].second == "timeout: no rank received it");
 }
 
 TEST_CASE("messages under way are never overwritten; where there are too many, the new ones are not recorded") {
@@ -231,7 +231,7 @@ TEST_CASE("messages under way are never overwritten; where there are too many, t
   CHECK(NumbersOf(recorder->Read()) == std::vector<std::uint64_t>{8, 10});  // message 9 was not recorded
 }
 
-// Every record has the same value in several words, so a partly written record would be inconsistent.
+// Every record has the same value in several words, so a record that is only partly written would be inconsistent.
 TEST_CASE("a reader sees whole records only, whatever is written meanwhile") {
   const auto recorder = RecorderOf(4);
   std::atomic<bool> done{false};

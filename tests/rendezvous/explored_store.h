@@ -1,5 +1,6 @@
-// A store whose every call is a step of an Explorer, with a clock that only the schedule moves. It tests agreements
-// under every order of their calls, with a process that dies between any two of them.
+// A store for tests with an Explorer. Every call of the store is a step of the Explorer, and only the Explorer's
+// schedule advances the clock. So agreements can be tested under every order of their calls, and a process can die
+// between any two calls.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace rondo {
 
-// The process that dies, and before which of its calls. Calls count from 0.
+// The process that dies, and the number of the call before which it dies. Calls count from 0.
 struct Death {
   std::size_t process = 0;
   int before_call = 0;
@@ -28,8 +29,9 @@ class ExploredStore final : public Store {
   // Thrown in the process that dies. The test catches it at the end of the process.
   struct Died {};
 
-  // `patient`: time passes only when no process can continue without that, so every living process is in time.
-  // Otherwise a Wait for a missing key ends at once, at its deadline, so every process may be arbitrarily slow.
+  // With `patient`, time passes only when no process can continue without it, so every living process is in time.
+  // Without `patient`, a Wait for a missing key ends at once as if its deadline had passed. This simulates processes
+  // that are arbitrarily slow.
   ExploredStore(Explorer& explorer, ManualClock& clock, std::size_t processes, std::optional<Death> death, bool patient)
       : explorer_(explorer), clock_(clock), death_(death), patient_(patient), processes_(processes) {}
 
@@ -113,7 +115,7 @@ class ExploredStore final : public Store {
     return std::find(values.begin(), values.end(), nullptr) == values.end();
   }
 
-  // All other living processes wait for missing keys, and none of them has an earlier deadline.
+  // Whether all other living processes wait for missing keys, and none of them has an earlier deadline.
   bool TimeMayPassFor(std::size_t id) const {
     for (std::size_t other = 0; other < processes_.size(); ++other) {
       const Process& one = processes_[other];
@@ -129,7 +131,7 @@ class ExploredStore final : public Store {
   ManualClock& clock_;
   const std::optional<Death> death_;
   const bool patient_;
-  // Used by the running process only; the explorer synchronizes the processes.
+  // Only the running process uses this member, and the explorer runs one process at a time.
   std::vector<Process> processes_;
   StoreState state_{StoreState::Limits{}};
   bool death_came_ = false;

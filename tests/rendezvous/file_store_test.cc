@@ -1,4 +1,5 @@
-// The file store's own guarantees, for files that are stale, damaged, cut, removed, full, or not a store's.
+// Tests the guarantees that only the file store has, for files that are stale, damaged, truncated, removed, full, or
+// not a store's.
 #include "rendezvous/file_store.h"
 
 #include <doctest/doctest.h>
@@ -60,7 +61,7 @@ void Append(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::app) << content;
 }
 
-// Holds the lock like a process that is writing.
+// Holds the lock as a process that is writing would.
 void HoldChangeLock(int fd) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -70,7 +71,7 @@ void HoldChangeLock(int fd) {
   REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
 }
 
-TEST_CASE("A file left by an earlier run whose processes are gone is begun anew, and the log says so") {
+TEST_CASE("A file left by an earlier run whose processes are gone is started again, and the log says so") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("store");
   { REQUIRE(Open(path)->Set("key", "old", Soon())); }
@@ -107,7 +108,7 @@ TEST_CASE("The next generation of a job waits until the last of the one before h
   auto last = TryOpen(path, "job", 1);
   REQUIRE(last);
   REQUIRE((*last)->Set("key", "of generation 1", Soon()));
-  const auto earlier = TryOpen(path, "job", 0);  // at once, although the deadline is far
+  const auto earlier = TryOpen(path, "job", 0);  // returns at once, although the deadline is far away
   REQUIRE(!earlier);
   CHECK(earlier.error().code() == ErrorCode::kStale);
   std::thread leaving([&] {
@@ -127,8 +128,8 @@ TEST_CASE("A wait finds what took the place of a torn record, though the file is
   const auto writing = Open(path);
   REQUIRE(waiting->Set("first", "", Soon()));
   const std::string before = Content(path);
-  // A record for "late", with the length that it will have; its bytes are the beginning of a longer record, as a dead
-  // writer leaves it.
+  // The file ends with the beginning of a long record, as a writer that died leaves it. These bytes have the same
+  // length as the complete record for "late".
   const TemporaryDirectory other;
   const auto measured = Open(other.File("store"));
   const std::string header = Content(other.File("store"));
@@ -169,7 +170,7 @@ TEST_CASE("The presence of a killed process ends with it") {
   close(ready[1]);
 }
 
-TEST_CASE("Of many that open an old file at once, one begins anew and nobody loses what was written after") {
+TEST_CASE("Of many that open an old file at once, one starts over and no process loses what was written after") {
   for (int round = 0; round < 20; ++round) {
     const TemporaryDirectory directory;
     const std::string path = directory.File("store");
@@ -218,7 +219,7 @@ TEST_CASE("Paths that can hold no file are errors with the path and the system's
   CHECK(error_of(fifo).code() == ErrorCode::kStoreIo);
   const Error device = error_of("/dev/null");
   CHECK(device.code() == ErrorCode::kStoreIo);
-  CHECK(Has(device.message(), "no regular file"));
+  CHECK(Has(device.message(), "not a regular file"));
   StateFault(22, 1, nowhere, {.path = "file"});
 }
 
@@ -294,7 +295,7 @@ TEST_CASE("Random damage anywhere is an error or a shorter log, never a wrong va
 TEST_CASE("A file removed, replaced or cut while in use is an error that says which, also to a waiter") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("store");
-  const auto waits_and_hears = [&](const std::string& words, const std::function<void()>& harm) {
+  const auto waits_and_fails = [&](const std::string& words, const std::function<void()>& harm) {
     const auto store = Open(path);
     REQUIRE(store->Set("key", "value", Soon()));
     std::thread waiter([&] {
@@ -311,12 +312,12 @@ TEST_CASE("A file removed, replaced or cut while in use is an error that says wh
     CHECK(store->Get("key", Soon()).error().code() == ErrorCode::kStoreIo);
     unlink(path.c_str());
   };
-  waits_and_hears("removed", [&] { unlink(path.c_str()); });
-  waits_and_hears("replaced", [&] {
+  waits_and_fails("removed", [&] { unlink(path.c_str()); });
+  waits_and_fails("replaced", [&] {
     Write(directory.File("other"), "something");
     REQUIRE(rename(directory.File("other").c_str(), path.c_str()) == 0);
   });
-  waits_and_hears("cut to 30 bytes", [&] { REQUIRE(truncate(path.c_str(), 30) == 0); });
+  waits_and_fails("truncated to 30 bytes", [&] { REQUIRE(truncate(path.c_str(), 30) == 0); });
 }
 
 TEST_CASE("A full disk is an error with the system's words, and what was there stays") {
@@ -360,7 +361,7 @@ TEST_CASE("The log has a limit of its own") {
   CHECK((*store)->Get("key", Soon())->value().size() == 500);
 }
 
-TEST_CASE("A lock that somebody holds for good costs a call its deadline, and the error says so") {
+TEST_CASE("A lock that another process never releases costs a call its deadline, and the error says so") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("store");
   const auto store = Open(path);
@@ -375,7 +376,7 @@ TEST_CASE("A lock that somebody holds for good costs a call its deadline, and th
   CHECK(store->Set("key", "value", Soon()));
 }
 
-TEST_CASE("A key that did not come is named, also where somebody writes at the deadline") {
+TEST_CASE("A key that did not come is named, also if another process writes at the deadline") {
   const TemporaryDirectory directory;
   const std::string path = directory.File("store");
   const auto other = Open(path);

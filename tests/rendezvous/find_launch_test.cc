@@ -98,7 +98,7 @@ Launched Found(const Variables& variables, System system = {}) {
 
 bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("mpirun of Open MPI: ranks meet by PMIx") {
+TEST_CASE("mpirun of Open MPI: a rendezvous by PMIx") {
   const Launched launch = Found(kOpenMpi);
   CHECK(launch.way == Way::kPmix);
   CHECK(launch.rank == 1);
@@ -107,7 +107,8 @@ TEST_CASE("mpirun of Open MPI: ranks meet by PMIx") {
   CHECK(launch.one_host());
   CHECK(launch.job == "openmpi/1419313153");
   CHECK(launch.Describe() ==
-        "rank 1 of 2 by mpirun of Open MPI (OMPI_COMM_WORLD_RANK); meeting at rank 0's store, told by PMIx");
+        "rank 1 of 2, started by mpirun of Open MPI (OMPI_COMM_WORLD_RANK); rendezvous at rank 0's store, published "
+        "through PMIx");
   CHECK(Found(With(kOpenMpi, {{"RONDO_PMIX_LIBRARY", "/opt/libpmix.so"}})).library == "/opt/libpmix.so");
 }
 
@@ -128,7 +129,7 @@ TEST_CASE("mpirun of Open MPI without a libpmix: on one host in a file of the jo
   }
 }
 
-TEST_CASE("mpiexec of MPICH: ranks meet by PMI-1, whose key-value space names the job") {
+TEST_CASE("mpiexec of MPICH: a rendezvous by PMI-1, whose key-value space names the job") {
   const Launched launch = Found(kMpich);
   CHECK(launch.way == Way::kPmi1);
   CHECK(launch.fd == 8);
@@ -136,10 +137,12 @@ TEST_CASE("mpiexec of MPICH: ranks meet by PMI-1, whose key-value space names th
   CHECK(launch.world_size == 2);
   CHECK(launch.one_host());
   CHECK(launch.job.empty());
-  CHECK(Contains(launch.Describe(), "mpiexec of MPICH (PMI_FD); meeting at rank 0's store, told by PMI-1 on PMI_FD=8"));
+  CHECK(Contains(launch.Describe(),
+                 "mpiexec of MPICH (PMI_FD); rendezvous at rank 0's store, published through PMI-1 on PMI_FD=8"));
 }
 
-TEST_CASE("srun of Slurm: ranks meet by PMI-2 or PMIx where there is one, else on the first node at the job's ports") {
+TEST_CASE(
+    "srun of Slurm: a rendezvous by PMI-2 or PMIx where there is one, else on the first node at the job's ports") {
   const Launched plain = Found(kSlurm);
   CHECK(plain.way == Way::kTcp);
   CHECK(plain.rank == 5);
@@ -166,7 +169,7 @@ TEST_CASE("srun of Slurm: ranks meet by PMI-2 or PMIx where there is one, else o
   CHECK(Found(by_pmix, {.pmix = false}).way == Way::kTcp);
 }
 
-TEST_CASE("Slurm tasks laid out by hand: nobody knows where rank 0 is, unless PMI tells") {
+TEST_CASE("Slurm tasks laid out by hand: the node of rank 0 is not known, unless PMI gives it") {
   const Variables by_hand = With(kSlurm, {{"SLURM_DISTRIBUTION", "arbitrary"}});
   const auto launch = Find(by_hand);
   REQUIRE(!launch);
@@ -183,10 +186,10 @@ TEST_CASE("torchrun: MASTER_PORT is PyTorch's, so ours is derived from the run")
   CHECK(!launch.external_store);
   CHECK(launch.rank == 1);
   CHECK(launch.local_world_size == 2);
-  CHECK(Contains(launch.Describe(), "MASTER_PORT=29400 is PyTorch's"));
+  CHECK(Contains(launch.Describe(), "MASTER_PORT=29400 is reserved for PyTorch's own store"));
   CHECK(Found(With(kTorchrun, {{"WORLD_SIZE", "2"}})).host == "127.0.0.1");
 
-  // Each agent counts restarts for itself, so the count must not matter.
+  // Each agent has its own count of restarts, so the result must not depend on the count.
   CHECK(Found(With(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}})).ports == launch.ports);
   CHECK(Found(With(kTorchrun, {{"MASTER_PORT", "29401"}})).job != launch.job);
   CHECK(Found(With(kTorchrun, {{"TORCHELASTIC_RUN_ID", "a"}})).job != launch.job);
@@ -196,7 +199,8 @@ TEST_CASE("torchrun: MASTER_PORT is PyTorch's, so ours is derived from the run")
         Found(With(kTorchrun, {{"TORCHELASTIC_RUN_ID", long_id + "2"}})).job);
 }
 
-TEST_CASE("a rank whose others never came may be none: it is told which variables made it one, and two ways out") {
+TEST_CASE(
+    "a rank whose peers never came may be none: the error names the variables that made it one, and two ways out") {
   struct Row {
     Variables variables;
     std::vector<std::string> says;
@@ -214,7 +218,7 @@ TEST_CASE("a rank whose others never came may be none: it is told which variable
     const std::string text = Found(row.variables).IfNotMeant();
     CAPTURE(text);
     for (const std::string& part : row.says) CHECK_MESSAGE(Contains(text, part), part);
-    CHECK(Contains(text, "this one alone by rondo run -N 1 -- COMMAND"));
+    CHECK(Contains(text, "this process alone by rondo run -N 1 -- COMMAND"));
   }
   CHECK(Found(With(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"},
                               {"OMPI_COMM_WORLD_SIZE", "1"},
@@ -229,16 +233,16 @@ TEST_CASE("ports that ranks derive from their job are of the range that RONDO_PO
   CHECK(launch.ports == DerivedPorts(launch.job, 0, {.first = 41000, .last = 41099}));
   CHECK(launch.ports.size() == kDerivedPorts);
   for (const std::uint16_t port : launch.ports) CHECK((port >= 41000 && port <= 41099));
-  // The port of PyTorch's store is left out, even if the range has few others or none.
+  // The port of PyTorch's store is left out, even if the range has few other ports or none.
   const Launched torchrun = Found(With(kTorchrun, {{"RONDO_PORTS", "29399-29401"}}));
   CHECK(std::set<std::uint16_t>(torchrun.ports.begin(), torchrun.ports.end()) == std::set<std::uint16_t>{29399, 29401});
   const auto none = Find(With(kTorchrun, {{"RONDO_PORTS", "29400"}}));
   REQUIRE(!none);
-  CHECK(Contains(none.error().message(), "RONDO_PORTS has only port 29400"));
+  CHECK(Contains(none.error().message(), "RONDO_PORTS allows only port 29400"));
   const auto wrong = Find(With(kSlurm, {{"RONDO_PORTS", "a-b"}}));
   REQUIRE(!wrong);
-  CHECK(Contains(wrong.error().message(), "variable RONDO_PORTS: wants FIRST-LAST"));
-  CHECK(!Contains(wrong.error().message(), "may be no rank"));
+  CHECK(Contains(wrong.error().message(), "variable RONDO_PORTS: expected FIRST-LAST"));
+  CHECK(!Contains(wrong.error().message(), "is not meant to be a rank"));
 }
 
 TEST_CASE("rondo run serves the store itself and names the job") {
@@ -248,8 +252,8 @@ TEST_CASE("rondo run serves the store itself and names the job") {
   CHECK(launch.host == "127.0.0.1");
   CHECK(launch.ports == std::vector<std::uint16_t>{40001});
   CHECK(launch.job == "a1b2");
-  CHECK(
-      Contains(launch.Describe(), "by rondo run (RONDO_LAUNCHER); meeting at the launcher's store at 127.0.0.1:40001"));
+  CHECK(Contains(launch.Describe(),
+                 "by rondo run (RONDO_LAUNCHER); rendezvous at the launcher's store at 127.0.0.1:40001"));
 }
 
 TEST_CASE("Of several launchers the innermost wins, and the description says who is around it") {
@@ -313,13 +317,13 @@ TEST_CASE("A launcher that leaves a variable out, or sets it wrongly, is named w
     CHECK(launch.error().code() == ErrorCode::kInvalidArgument);
     for (const std::string& part : row.says)
       CHECK_MESSAGE(Contains(launch.error().message(), part), launch.error().message());
-    for (const char* part :
-         {"This process may be no rank: ", "Start all ranks by ", "or this one alone by rondo run -N 1 -- COMMAND"})
+    for (const char* part : {"If this process is not meant to be a rank: ", "Start all ranks by ",
+                             "or this process alone by rondo run -N 1 -- COMMAND"})
       CHECK_MESSAGE(Contains(launch.error().message(), part), launch.error().message());
   }
   const auto slurm = Find(Without(kSlurm, "SLURM_STEP_NUM_TASKS"));
   REQUIRE(!slurm);
-  CHECK(Contains(slurm.error().message(), "SLURM_STEP_ID and SLURM_PROCID made it one of Slurm"));
+  CHECK(Contains(slurm.error().message(), "SLURM_STEP_ID and SLURM_PROCID made it a rank of Slurm"));
   CHECK(Contains(slurm.error().message(), "srun -n N COMMAND"));
 }
 
@@ -337,10 +341,10 @@ TEST_CASE("No launcher: every variable that was looked for, and what was nearly 
   }
   CHECK(Contains(looked_for(batch), "srun did not start it"));
   CHECK(Contains(looked_for(port), "-pmi-port"));
-  CHECK(Contains(looked_for(kMpich), "PMI_FD=8, but something"));
+  CHECK(Contains(looked_for(kMpich), "PMI_FD=8 is set, but a program"));
 }
 
-TEST_CASE("What describes one process is told from what describes an allocation") {
+TEST_CASE("What describes one process is distinguished from what describes an allocation") {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALRANKID", "TORCHELASTIC_RUN_ID",
                            "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEPID", "GROUP_RANK"}) {
     CHECK_MESSAGE(DescribesOneProcess(name), name);
@@ -384,7 +388,7 @@ TEST_CASE("Tasks on a node of Slurm's lists") {
 }
 
 TEST_CASE("Ports derived from a job: the same everywhere, all different, outside the ephemeral ones") {
-  // Fixed values: ranks of one job may run different builds, which must derive the same ports.
+  // The values are fixed, because ranks of one job may run different builds, and all must derive the same ports.
   CHECK(DerivedPorts("slurm/big/17.3/0") ==
         std::vector<std::uint16_t>{24090, 28849, 20857, 28135, 22715, 26928, 25628, 23739});
   std::set<std::uint16_t> first_ports;

@@ -54,14 +54,14 @@ TEST_CASE("URLs that are right") {
   }
 }
 
-TEST_CASE("URLs that are wrong: the error names the part and what is wanted") {
+TEST_CASE("URLs that are wrong: the error names the part and what was expected") {
   struct Row {
     std::string url;
     std::string says;
   };
   const std::vector<Row> rows{
       {"", "tcp://HOST:PORT"},
-      {"10.0.0.1:29500", "is no URL"},
+      {"10.0.0.1:29500", "is not a URL"},
       {"http://a:1", "scheme 'http'"},
       {"tcp://", "lacks ':PORT'"},
       {"tcp://a", "lacks ':PORT'"},
@@ -82,10 +82,10 @@ TEST_CASE("URLs that are wrong: the error names the part and what is wanted") {
       {"tcp://a:1?rank=two", "'two'"},
       {"tcp://a:1?world_size=0", "a number from 1"},
       {"tcp://a:1?rank=4&world_size=4", "rank 4 is outside 0..3"},
-      {"tcp://a:1?size=4", "'size' is no parameter"},
+      {"tcp://a:1?size=4", "unknown parameter 'size'"},
       {"file://tmp/x", "absolute path"},
       {"file://", "absolute path"},
-      {"env://host", "means nothing"},
+      {"env://host", "is not allowed after env://"},
       {"tcp://" + std::string(300, 'h') + ":1", "255"},
   };
   for (const Row& row : rows) {
@@ -137,8 +137,8 @@ TEST_CASE("An environment that is wrong: the error names the variable") {
                            "TORCHELASTIC_RUN_ID", "--rendezvous", "RONDO_RENDEZVOUS"}) {
     CHECK_MESSAGE(has(says({}), part), says({}));
   }
-  CHECK(has(says({{"MASTER_ADDR", "a"}}), "there is MASTER_ADDR, but not MASTER_PORT"));
-  CHECK(has(says({{"MASTER_PORT", "1"}}), "there is MASTER_PORT, but not MASTER_ADDR"));
+  CHECK(has(says({{"MASTER_ADDR", "a"}}), "MASTER_ADDR is set, but MASTER_PORT is not"));
+  CHECK(has(says({{"MASTER_PORT", "1"}}), "MASTER_PORT is set, but MASTER_ADDR is not"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "x"}}), "variable MASTER_PORT is 'x'"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RONDO_RANK", "x"}}), "variable RONDO_RANK is 'x'"));
   CHECK(has(says({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "0"}}), "variable WORLD_SIZE is '0'"));
@@ -162,7 +162,7 @@ TEST_CASE("env:// under a launcher: place, rank, world size and job are the laun
   CHECK(method->world_size == 2);
   CHECK(method->job == "slurm/big/17.3/0");
   CHECK(method->ToString() == "env:// (srun of Slurm)");
-  CHECK(method->Describe().find("rank 1 of 2 by srun of Slurm (SLURM_STEP_ID)") == 0);
+  CHECK(method->Describe().find("rank 1 of 2, started by srun of Slurm (SLURM_STEP_ID)") == 0);
 }
 
 TEST_CASE("A place that was given by hand goes before the launcher's; ranks are still the launcher's") {
@@ -177,9 +177,9 @@ TEST_CASE("A place that was given by hand goes before the launcher's; ranks are 
     CHECK(method->rank == 1);
     CHECK(method->world_size == 2);
     CHECK(method->job.empty());
-    CHECK(method->Describe() == "rank 1 of 2 by srun of Slurm (SLURM_STEP_ID); meeting at tcp://a:1");
+    CHECK(method->Describe() == "rank 1 of 2, started by srun of Slurm (SLURM_STEP_ID); rendezvous at tcp://a:1");
   }
-  // Ranks that were set by hand precede the launcher's.
+  // A rank that was set by hand has precedence over the launcher's.
   const auto by_hand =
       Parse("env://", With(kSrun, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}));
   REQUIRE(by_hand);
@@ -220,7 +220,7 @@ OpenStoreOptions Options(std::optional<Rank> rank, const std::string& job = "job
 
 InitMethod Loopback(std::uint16_t port) { return *Parse("tcp://127.0.0.1:" + std::to_string(port)); }
 
-TEST_CASE("Rank 0 serves, the others connect, whoever comes first; rank 0 leaves last") {
+TEST_CASE("Rank 0 serves, the others connect, in any order; rank 0 leaves last") {
   const HeldPort held;
   const InitMethod method = Loopback(held.port());
   Threads others(3, [&](int other) {
@@ -267,7 +267,7 @@ TEST_CASE("A rank that is back for the next generation waits for the next store,
   REQUIRE(one);
   REQUIRE(two);
   zero->TakeNoMore();
-  REQUIRE(two->store().Set("served", "on", Soon()));  // connected clients are served further
+  REQUIRE(two->store().Set("served", "on", Soon()));  // connected clients are still served
   CHECK(one->Leave(Soon()));
   std::thread back([&] {
     const auto again = OpenStore(method, Options(1));
@@ -284,7 +284,7 @@ TEST_CASE("A rank that is back for the next generation waits for the next store,
   back.join();
 }
 
-TEST_CASE("A port that is taken is told to rank 0 at once; with an external store it just connects") {
+TEST_CASE("A port that is taken is reported to rank 0 at once; with an external store it just connects") {
   const auto server = StartServer();
   InitMethod method = Loopback(server->port());
   const auto taken = OpenStore(method, Options(0));
@@ -297,7 +297,7 @@ TEST_CASE("A port that is taken is told to rank 0 at once; with an external stor
   CHECK(!external->serves());
 }
 
-TEST_CASE("A place where nobody serves: rank 0 is told that nobody was to, if it was an external store") {
+TEST_CASE("An address without a server: the error at rank 0 says if the store was to be external") {
   const HeldPort held;
   InitMethod method = Loopback(held.port());
   for (const bool external : {true, false}) {
@@ -311,7 +311,7 @@ TEST_CASE("A place where nobody serves: rank 0 is told that nobody was to, if it
   }
 }
 
-TEST_CASE("Without ranks one of those that come serves, and all of them meet") {
+TEST_CASE("Without ranks one process serves, and the rendezvous has all of them") {
   const HeldPort held;
   const InitMethod method = Loopback(held.port());
   constexpr int kWorld = 5;

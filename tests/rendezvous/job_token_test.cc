@@ -1,4 +1,4 @@
-// The sources of a process's job token.
+// Tests the sources of a process's job token.
 #include "rendezvous/job_token.h"
 
 #include <doctest/doctest.h>

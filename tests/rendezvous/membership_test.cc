@@ -1,4 +1,4 @@
-// The rendezvous: single cases of which processes come, which do not, and what each of them gets.
+// Tests the rendezvous with single cases. A case defines which processes come, and which result each of them gets.
 #include "rendezvous/membership.h"
 
 #include <doctest/doctest.h>
@@ -60,8 +60,8 @@ JoinOptions OptionsOf(const Process& process) {
 }
 
 // Runs all processes at once, each on its own thread with its own handle on the store. No process joins before all have
-// opened the store: a file store that no process has open is emptied for the next one.
-std::vector<Result<Membership>> Meet(StoreWorld& world, const std::vector<Process>& processes) {
+// opened the store, because a file store that no process has open is emptied by the next process that opens it.
+std::vector<Result<Membership>> JoinAll(StoreWorld& world, const std::vector<Process>& processes) {
   std::vector<Result<Membership>> results(processes.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::barrier<> opened(static_cast<std::ptrdiff_t>(processes.size()));
   OnThreads(processes.size(), [&](std::size_t i) {
@@ -76,9 +76,9 @@ bool Says(const Error& error, const std::string& text) { return error.ToString()
 
 #define CHECK_SAYS(error, text) CHECK_MESSAGE(Says(error, text), (error).ToString())
 
-TEST_CASE("Ranks that meet know each other, the same on every rank") {
+TEST_CASE("After a rendezvous every rank has the same members") {
   ForEachStore([](StoreWorld& world) {
-    const auto results = Meet(world, {Number(2, 4), Number(0, 4), Number(3, 4), Number(1, 4)});
+    const auto results = JoinAll(world, {Number(2, 4), Number(0, 4), Number(3, 4), Number(1, 4)});
     const std::vector<Rank> ranks{2, 0, 3, 1};
     for (std::size_t i = 0; i < results.size(); ++i) {
       REQUIRE_MESSAGE(results[i].has_value(), results[i].error().ToString());
@@ -98,16 +98,16 @@ TEST_CASE("Ranks that meet know each other, the same on every rank") {
   });
 }
 
-TEST_CASE("A world of one meets itself") {
+TEST_CASE("A world of one succeeds alone") {
   MemoryWorld world;
-  const auto results = Meet(world, {Number(0, 1)});
+  const auto results = JoinAll(world, {Number(0, 1)});
   REQUIRE(results[0]);
   CHECK(results[0]->members.size() == 1);
 }
 
 TEST_CASE("Ranks that were not given come from the order of arrival, each once") {
   ForEachStore([](StoreWorld& world) {
-    const auto results = Meet(world, {Number(0, 3, false), Number(1, 3, false), Number(2, 3, false)});
+    const auto results = JoinAll(world, {Number(0, 3, false), Number(1, 3, false), Number(2, 3, false)});
     std::vector<Rank> ranks;
     for (std::size_t i = 0; i < results.size(); ++i) {
       REQUIRE_MESSAGE(results[i].has_value(), results[i].error().ToString());
@@ -119,12 +119,12 @@ TEST_CASE("Ranks that were not given come from the order of arrival, each once")
   });
 }
 
-TEST_CASE("Two processes that claim one rank: everybody is told, with both hosts and pids") {
+TEST_CASE("Two processes that claim one rank: all get the error, with both hosts and pids") {
   ForEachStore([](StoreWorld& world) {
     Process twin = Number(1, 3);
     twin.host = "twin";
     twin.pid = 777;
-    const auto results = Meet(world, {Number(0, 3), Number(1, 3), twin});
+    const auto results = JoinAll(world, {Number(0, 3), Number(1, 3), twin});
     for (const auto& result : results) {
       REQUIRE(!result);
       CHECK(result.error().code() == ErrorCode::kDuplicateRank);
@@ -136,7 +136,7 @@ TEST_CASE("Two processes that claim one rank: everybody is told, with both hosts
   });
 }
 
-TEST_CASE("A rank that died in the meeting and was started again is a duplicate: it is another instance") {
+TEST_CASE("A rank that died in the rendezvous and was started again is a duplicate: it is another instance") {
   MemoryStore store;
   const Process first = Number(1, 2);
   std::thread waiting([&] {
@@ -157,31 +157,32 @@ TEST_CASE("A rank that died in the meeting and was started again is a duplicate:
   StateFault(17, 1, result.error(), {.path = "store"});
 }
 
-TEST_CASE("Who comes after a meeting has failed is told why it failed") {
+TEST_CASE("A process that comes after a rendezvous has failed gets the reason") {
   MemoryWorld world;
   Process wrong = Number(1, 2);
   wrong.world_size = 3;
   Process hasty = Number(0, 2);
   hasty.timeout_ms = 5000;
-  for (const auto& result : Meet(world, {hasty, wrong})) CHECK(result.error().code() == ErrorCode::kWorldSizeMismatch);
-  const auto late = Meet(world, {Number(1, 2)});
+  for (const auto& result : JoinAll(world, {hasty, wrong}))
+    CHECK(result.error().code() == ErrorCode::kWorldSizeMismatch);
+  const auto late = JoinAll(world, {Number(1, 2)});
   REQUIRE(!late[0]);
   CHECK(late[0].error().code() == ErrorCode::kWorldSizeMismatch);
 }
 
-TEST_CASE("A process that joins again after it was told the outcome is told the same") {
+TEST_CASE("A process that joins again after it got the outcome gets the same") {
   MemoryWorld world;
-  const auto first = Meet(world, {Number(0, 2), Number(1, 2)});
+  const auto first = JoinAll(world, {Number(0, 2), Number(1, 2)});
   REQUIRE(first[1]);
-  const auto again = Meet(world, {Number(1, 2)});
+  const auto again = JoinAll(world, {Number(1, 2)});
   REQUIRE_MESSAGE(again[0].has_value(), again[0].error().ToString());
   CHECK(again[0]->members.size() == 2);
 }
 
-TEST_CASE("Different world sizes: everybody is told at once, with both numbers") {
+TEST_CASE("Different world sizes: all get the error at once, with both numbers") {
   ForEachStore([](StoreWorld& world) {
     const TimePoint before = kClock.Now();
-    const auto results = Meet(world, {Number(0, 4), Number(1, 4), Number(2, 3)});
+    const auto results = JoinAll(world, {Number(0, 4), Number(1, 4), Number(2, 3)});
     CHECK(kClock.Now() - before < std::chrono::seconds(10));
     for (const auto& result : results) {
       REQUIRE(!result);
@@ -197,18 +198,18 @@ TEST_CASE("Different world sizes: everybody is told at once, with both numbers")
 
 TEST_CASE("One process more than the world has places, ranks by arrival: it learns that there is no place") {
   MemoryWorld world;
-  for (const auto& result : Meet(world, {Number(0, 2, false), Number(1, 2, false)})) REQUIRE(result);
-  const auto late = Meet(world, {Number(2, 2, false)});
+  for (const auto& result : JoinAll(world, {Number(0, 2, false), Number(1, 2, false)})) REQUIRE(result);
+  const auto late = JoinAll(world, {Number(2, 2, false)});
   REQUIRE(!late[0]);
   CHECK(late[0].error().code() == ErrorCode::kStale);
-  CHECK_SAYS(late[0].error(), "one too many");
+  CHECK_SAYS(late[0].error(), "one process too many");
 }
 
-TEST_CASE("Different configurations: the field and the values of both are named, to everybody") {
+TEST_CASE("Different configurations: all get the field and both values") {
   ForEachStore([](StoreWorld& world) {
     Process other = Number(1, 2);
     other.config = "version=2\nalgorithms=abc\nframe=64\n";
-    for (const auto& result : Meet(world, {Number(0, 2), other})) {
+    for (const auto& result : JoinAll(world, {Number(0, 2), other})) {
       REQUIRE(!result);
       CHECK(result.error().code() == ErrorCode::kVersionMismatch);
       CHECK_SAYS(result.error(), "version is");
@@ -225,19 +226,19 @@ TEST_CASE("Different configurations: the field and the values of both are named,
 
 TEST_CASE("Given ranks and ranks by arrival do not mix") {
   MemoryWorld world;
-  for (const auto& result : Meet(world, {Number(0, 2), Number(1, 2, false)})) {
+  for (const auto& result : JoinAll(world, {Number(0, 2), Number(1, 2, false)})) {
     REQUIRE(!result);
     CHECK(result.error().code() == ErrorCode::kVersionMismatch);
     CHECK_SAYS(result.error(), "order of arrival");
   }
 }
 
-TEST_CASE("At the deadline everybody who came is told who is absent and who came from where") {
+TEST_CASE("At the deadline all processes that came get the absent ranks and the hosts of the present ones") {
   ForEachStore([](StoreWorld& world) {
     std::vector<Process> processes{Number(0, 6), Number(2, 6), Number(5, 6)};
     for (Process& process : processes) process.timeout_ms = 400;
     const TimePoint before = kClock.Now();
-    const auto results = Meet(world, processes);
+    const auto results = JoinAll(world, processes);
     CHECK(kClock.Now() - before < std::chrono::seconds(10));
     for (const auto& result : results) {
       REQUIRE(!result);
@@ -257,18 +258,18 @@ TEST_CASE("When rank 0 is the absent one, the others say so") {
   MemoryWorld world;
   Process alone = Number(1, 2);
   alone.timeout_ms = 200;
-  const auto results = Meet(world, {alone});
+  const auto results = JoinAll(world, {alone});
   REQUIRE(!results[0]);
   CHECK(results[0].error().code() == ErrorCode::kRendezvousTimeout);
   CHECK_SAYS(results[0].error(), "absent: 0");
 }
 
-TEST_CASE("Who gives up first ends the meeting for those with more patience") {
+TEST_CASE("The first process that times out ends the rendezvous for all others") {
   MemoryWorld world;
   Process hasty = Number(1, 3);
   hasty.timeout_ms = 200;
   const TimePoint before = kClock.Now();
-  for (const auto& result : Meet(world, {Number(0, 3), hasty})) {
+  for (const auto& result : JoinAll(world, {Number(0, 3), hasty})) {
     REQUIRE(!result);
     CHECK(result.error().code() == ErrorCode::kRendezvousTimeout);
     CHECK_SAYS(result.error(), "absent: 2");
@@ -276,7 +277,7 @@ TEST_CASE("Who gives up first ends the meeting for those with more patience") {
   CHECK(kClock.Now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("Who waited alone is told what that may mean; who was not alone is not") {
+TEST_CASE("A process that waited alone gets a hint; one that was not alone does not") {
   ForEachStore([](StoreWorld& world) {
     JoinOptions alone = OptionsOf(Number(0, 2));
     alone.deadline = InMs(300);
@@ -304,7 +305,7 @@ TEST_CASE("Who waited alone is told what that may mean; who was not alone is not
   }
 }
 
-TEST_CASE("A process that cannot take part ends the meeting for all others, by its name and for its reason") {
+TEST_CASE("A process that cannot take part ends the rendezvous for all others, with its name and its reason") {
   ForEachStore([](StoreWorld& world) {
     const Error why(ErrorCode::kResource, "no descriptor is left");
     std::vector<Result<Membership>> results(2, Fail(ErrorCode::kInternal, "did not run"));
@@ -316,7 +317,7 @@ TEST_CASE("A process that cannot take part ends the meeting for all others, by i
     });
     const auto store = world.Open();
     opened.arrive_and_wait();
-    const Error own = EndMeeting(*store, kClock, OptionsOf(Number(1, 3)), why);
+    const Error own = AbortRendezvous(*store, kClock, OptionsOf(Number(1, 3)), why);
     threads.Join();
     CHECK(own.code() == ErrorCode::kResource);
     for (const auto& result : results) {
@@ -329,14 +330,14 @@ TEST_CASE("A process that cannot take part ends the meeting for all others, by i
   });
 }
 
-TEST_CASE("A store that holds the meeting of an earlier run is refused as stale; a new generation is not") {
+TEST_CASE("A store that holds the rendezvous of an earlier run is refused as stale; a new generation is not") {
   ForEachStore([](StoreWorld& world) {
-    const auto keep = world.Open();  // a file store loses its content with its last user
-    for (const auto& result : Meet(world, {Number(0, 2), Number(1, 2)})) REQUIRE(result);
+    const auto keep = world.Open();  // a file store loses its content when no process has it open
+    for (const auto& result : JoinAll(world, {Number(0, 2), Number(1, 2)})) REQUIRE(result);
 
     std::vector<Process> next{Number(0, 2), Number(1, 2)};
     for (Process& process : next) process.pid += 1000;
-    for (const auto& result : Meet(world, next)) {
+    for (const auto& result : JoinAll(world, next)) {
       REQUIRE(!result);
       CHECK(result.error().code() == ErrorCode::kStale);
       CHECK_SAYS(result.error(), "generation 0");
@@ -344,18 +345,18 @@ TEST_CASE("A store that holds the meeting of an earlier run is refused as stale;
       StateFault(17, 1, result.error(), {.path = "store"});
     }
     for (Process& process : next) process.generation = 1;
-    for (const auto& result : Meet(world, next)) CHECK(result);
+    for (const auto& result : JoinAll(world, next)) CHECK(result);
   });
 }
 
-TEST_CASE("Different jobs do not meet in one store") {
+TEST_CASE("Different jobs are separate in one store") {
   MemoryWorld world;
   std::vector<Process> processes{Number(0, 2), Number(1, 2), Number(0, 2), Number(1, 2)};
   for (std::size_t i = 2; i < 4; ++i) {
     processes[i].job = "other";
     processes[i].host = "elsewhere";
   }
-  const auto results = Meet(world, processes);
+  const auto results = JoinAll(world, processes);
   for (const auto& result : results) REQUIRE(result);
   CHECK(results[0]->members[1].host == "host1");
   CHECK(results[2]->members[1].host == "elsewhere");
@@ -363,7 +364,7 @@ TEST_CASE("Different jobs do not meet in one store") {
 
 TEST_CASE("Impossible arguments are refused before anything is written") {
   MemoryWorld world;
-  const auto code_of = [&](const Process& process) { return Meet(world, {process})[0].error().code(); };
+  const auto code_of = [&](const Process& process) { return JoinAll(world, {process})[0].error().code(); };
   CHECK(code_of(Number(4, 4)) == ErrorCode::kInvalidArgument);
   CHECK(code_of(Number(-1, 4)) == ErrorCode::kInvalidArgument);
   CHECK(code_of(Number(0, 0)) == ErrorCode::kInvalidArgument);
@@ -393,7 +394,7 @@ TEST_CASE("A table of members too large for one value comes in parts") {
   CHECK(store.Get("rondo/job/0/table/1", Soon())->has_value());
 }
 
-TEST_CASE("512 ranks meet over one TCP store within seconds") {
+TEST_CASE("512 ranks have a rendezvous over one TCP store within seconds") {
   const auto server = StartServer();
   constexpr int kWorld = 512;
   std::atomic<int> complete{0};
@@ -407,11 +408,11 @@ TEST_CASE("512 ranks meet over one TCP store within seconds") {
   const Duration took = kClock.Now() - before;
   CHECK(complete == kWorld);
   CHECK(took < std::chrono::seconds(20));
-  MESSAGE("512 ranks met in " << std::chrono::duration<double>(took).count() << " s");
+  MESSAGE("512 ranks: rendezvous in " << std::chrono::duration<double>(took).count() << " s");
   CHECK(server->stats().unknown == 0);
 }
 
-TEST_CASE("When the store dies during the meeting, everybody hears of the store, at once") {
+TEST_CASE("When the store dies during the rendezvous, all processes report the store, at once") {
   auto server = StartServer();
   const auto first = ClientOf(*server);
   const auto second = ClientOf(*server);
@@ -429,16 +430,16 @@ TEST_CASE("When the store dies during the meeting, everybody hears of the store,
   threads.Join();
 }
 
-TEST_CASE("A count of arrivals that no meeting has is an error, never a rank") {
+TEST_CASE("A count of arrivals that no rendezvous has is an error, never a rank") {
   MemoryWorld world;
   const auto store = world.Open();
   for (const char* count : {"-1", "-7", "-9223372036854775808"}) {
     CAPTURE(count);
     REQUIRE(store->Set("rondo/job/0/arrivals", count, Soon()));
-    const auto results = Meet(world, {Number(0, 2, false)});
+    const auto results = JoinAll(world, {Number(0, 2, false)});
     REQUIRE(!results[0]);
     CHECK(results[0].error().code() == ErrorCode::kProtocol);
-    CHECK_SAYS(results[0].error(), "the count of arrivals of the meeting");
+    CHECK_SAYS(results[0].error(), "the count of arrivals of the rendezvous");
   }
 }
 
@@ -446,10 +447,10 @@ TEST_CASE("A table in more parts than a world has room for is refused before the
   MemoryWorld world;
   const auto store = world.Open();
   REQUIRE(store->Set("rondo/job/0/outcome", std::string("\x01\xff\xff\xff\xff", 5), Soon()));
-  const auto results = Meet(world, {Number(1, 2)});
+  const auto results = JoinAll(world, {Number(1, 2)});
   REQUIRE(!results[0]);
   CHECK(results[0].error().code() == ErrorCode::kProtocol);
-  CHECK_SAYS(results[0].error(), "the outcome of the meeting");
+  CHECK_SAYS(results[0].error(), "the outcome of the rendezvous");
 }
 
 }  // namespace membership_test

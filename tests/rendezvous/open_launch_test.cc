@@ -1,5 +1,5 @@
-// Opens the store of a job that a launcher started: which rank serves it, how others find it, what is passed over or
-// refused.
+// Tests opening the store of a job that a launcher started: which rank serves it, how the others find it, and which
+// servers they skip or refuse.
 #include <doctest/doctest.h>
 
 #include <condition_variable>
@@ -43,7 +43,7 @@ OpenStoreOptions Options(Rank rank, const std::string& job = "slurm/big/17.3/0",
 }
 
 // The two ranks of a job open the store and share a key.
-void Meet(const Launched& zero, const Launched& one, const std::string& job) {
+void CheckShareStore(const Launched& zero, const Launched& one, const std::string& job) {
   std::thread other([&] {
     auto opened = OpenStore(Method(one), Options(1, job));
     REQUIRE_MESSAGE(opened.has_value(), opened.error().ToString());
@@ -80,14 +80,14 @@ class SilentListener {
 TEST_CASE("Rank 0 serves on the first of the job's ports") {
   const HeldPort first, second;
   const std::vector<std::uint16_t> ports{first.port(), second.port()};
-  Meet(ByPorts(0, ports), ByPorts(1, ports), "job");
+  CheckShareStore(ByPorts(0, ports), ByPorts(1, ports), "job");
 }
 
 TEST_CASE("A port with a foreign server is passed over, by rank 0 and by the others") {
   const HeldPort first, second;
   const SilentListener foreign_server(first);
   const std::vector<std::uint16_t> ports{first.port(), second.port()};
-  Meet(ByPorts(0, ports), ByPorts(1, ports), "job");
+  CheckShareStore(ByPorts(0, ports), ByPorts(1, ports), "job");
 }
 
 TEST_CASE("Two jobs whose ports coincide do not mix") {
@@ -95,7 +95,7 @@ TEST_CASE("Two jobs whose ports coincide do not mix") {
   const std::vector<std::uint16_t> ports{first.port(), second.port()};
   const auto zero_of_a = OpenStore(Method(ByPorts(0, ports)), Options(0, "a"));
   REQUIRE(zero_of_a);
-  Meet(ByPorts(0, ports), ByPorts(1, ports), "b");
+  CheckShareStore(ByPorts(0, ports), ByPorts(1, ports), "b");
   const auto one_of_a = OpenStore(Method(ByPorts(1, ports)), Options(1, "a"));
   CHECK(one_of_a);
 }
@@ -141,7 +141,7 @@ TEST_CASE("A launcher's own store is only connected to, by rank 0 too") {
   CHECK(!opened->serves());
 }
 
-// ---- through a launcher's key-value space ----
+// ---- the address of the store is in a launcher's key-value space ----
 
 // The key-value space of a launcher's job.
 struct Space {
@@ -184,7 +184,7 @@ OpenStoreOptions Options(Rank rank, const std::shared_ptr<Space>& space, std::ve
   return options;
 }
 
-TEST_CASE("Rank 0 tells where its store is; the first of its addresses need not be the one that works") {
+TEST_CASE("Rank 0 publishes the address of its store; the first of its addresses need not be the one that works") {
   const auto space = std::make_shared<Space>();
   std::thread other([&] {
     auto opened = OpenStore(Method(ByExchange(1)), Options(1, space));
@@ -209,7 +209,7 @@ TEST_CASE("Generations have lines of their own") {
   CHECK(space->lines.count("rondo-7") == 1);
 }
 
-TEST_CASE("Why rank 0 has no store is heard by the others at once") {
+TEST_CASE("The other ranks get the reason at once if rank 0 has no store") {
   const auto space = std::make_shared<Space>();
   const auto zero = OpenStore(Method(ByExchange(0)), Options(0, space, {}));
   REQUIRE(!zero);
@@ -218,12 +218,13 @@ TEST_CASE("Why rank 0 has no store is heard by the others at once") {
   REQUIRE(!one);
   CHECK(one.error().code() == ErrorCode::kStoreLost);
   CHECK(one.error().culprit() == 0);
-  CHECK(one.error().ToString().find("no address to tell the other ranks of mpiexec of MPICH") != std::string::npos);
+  CHECK(one.error().ToString().find("no address to which the other ranks of mpiexec of MPICH could connect") !=
+        std::string::npos);
 }
 
-// ---- in a file of the job ----
+// ---- the store is in a file that the launcher gives the job ----
 
-TEST_CASE("A launcher's file store meets once: what is left of a meeting of the same job is refused") {
+TEST_CASE("A launcher's file store serves one rendezvous: what is left of one of the same job is refused") {
   const TemporaryDirectory directory;
   Launched launch;
   launch.launcher = "mpirun of Open MPI";
@@ -243,8 +244,8 @@ TEST_CASE("A launcher's file store meets once: what is left of a meeting of the 
   CHECK(left.error().message().find(launch.file) != std::string::npos);
   CHECK(left.error().message().find("slurm/big/17.3/0") != std::string::npos);
 
-  // Each generation has a file of its own. So early ranks of the next generation need not wait until late ranks have
-  // left this one.
+  // Each generation has a file of its own. So ranks that begin the next generation early need not wait until late ranks
+  // have closed the file of this generation.
   const auto early = OpenStore(Method(launch), [] {
     OpenStoreOptions next = Options(0);
     next.generation = 1;

@@ -1,5 +1,5 @@
-// Tests exchanges over a real socket pair. Its other end answers as Hydra and Slurm were recorded to answer, or makes
-// errors. tests/launchers/run tests with the real launchers.
+// Tests exchanges over a real socket pair. The other end gives the answers that were recorded from Hydra and Slurm, or
+// wrong answers. tests/launchers/run tests with the real launchers.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ class Server {
     Finish();
     close(fds_[0]);
   }
-  // Waits until all turns are done, then closes the launcher's end.
+  // Waits until all requests were received and answered, then closes the launcher's end.
   void Finish() {
     if (!thread_.joinable()) return;
     thread_.join();
@@ -100,7 +100,7 @@ TEST_CASE("By PMI-1 rank 0 puts its line before the barrier, all get it after, a
   CHECK(*(*other)->Share("rondo-0", std::nullopt, Soon()) == "at:a:1");
 }
 
-TEST_CASE("By PMI-2 likewise, with a fence for the barrier") {
+TEST_CASE("By PMI-2 as by PMI-1, with a fence for the barrier") {
   const auto hello = [](Rank rank) {
     return std::vector<Turn>{{pmi2::Init(), "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"},
                              {pmi2::FullInit("6.0", rank), Message("cmd=fullinit-response;rc=0;rank=1;size=2;")}};
@@ -121,8 +121,9 @@ TEST_CASE("By PMI-2 likewise, with a fence for the barrier") {
   CHECK(*(*other)->Share("rondo-0", std::nullopt, Soon()) == "at:a:1");
 }
 
-TEST_CASE("Whoever has greeted and fails says goodbye all the same") {
-  // Without the finalize request the server's thread, and so this test, would never end.
+TEST_CASE("A process that fails after its first request says goodbye all the same") {
+  // The exchange must send the finalize request, because without it the server's thread, and this test, would never
+  // end.
   Server server(Then(kPmi1Hello, {kPmi1Goodbye}));
   { REQUIRE(Open(By(Launched::Way::kPmi1, server, 1))); }
   server.Finish();
@@ -139,13 +140,13 @@ TEST_CASE("A barrier that some never come to ends at the deadline") {
   CHECK(shared.error().message().find("mpiexec of MPICH") != std::string::npos);
 }
 
-TEST_CASE("A launcher that has closed its end says that there has been a meeting, and what to do") {
+TEST_CASE("A launcher that has closed its end gives the error that there has been a rendezvous, and what to do") {
   Server server({});
   server.Finish();
   const auto exchange = Open(By(Launched::Way::kPmi1, server, 0));
   REQUIRE(!exchange);
   CHECK(exchange.error().code() == ErrorCode::kStale);
-  for (const char* part : {"PMI_FD=", "one meeting", "--rendezvous", "RONDO_RENDEZVOUS"}) {
+  for (const char* part : {"PMI_FD=", "one rendezvous", "--rendezvous", "RONDO_RENDEZVOUS"}) {
     CHECK_MESSAGE(exchange.error().message().find(part) != std::string::npos, exchange.error().message());
   }
 }
@@ -158,7 +159,7 @@ TEST_CASE("A launcher that dies in between is lost at once") {
   CHECK((*exchange)->Share("rondo-0", std::nullopt, Soon()).error().code() == ErrorCode::kStoreLost);
 }
 
-TEST_CASE("A launcher that refuses, or speaks something else, is told with its words") {
+TEST_CASE("A launcher that refuses, or speaks something else, is reported with its words") {
   Server refuses({{pmi1::Init(), "cmd=response_to_init rc=-1 msg=version_mismatch\n"}});
   const auto refused = Open(By(Launched::Way::kPmi1, refuses, 0));
   REQUIRE(!refused);
@@ -171,7 +172,7 @@ TEST_CASE("A launcher that refuses, or speaks something else, is told with its w
   CHECK(strange.error().code() == ErrorCode::kProtocol);
 }
 
-TEST_CASE("Rank 0 that said nothing under this name is told, not taken for a place") {
+TEST_CASE("A rank 0 that published nothing under this name is reported, not taken for an address") {
   Server server(Then(kPmi1Hello, {{pmi1::BarrierIn(), "cmd=barrier_out\n"},
                                   {pmi1::Get("kvs_1_0", "rondo-7"), "cmd=get_result rc=-1 msg=key_rondo-7_not_found\n"},
                                   kPmi1Goodbye}));

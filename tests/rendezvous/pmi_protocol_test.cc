@@ -112,7 +112,7 @@ TEST_CASE("An answer that says that it failed, or is another one, is an error wi
   REQUIRE(!failed);
   CHECK(failed.error().code() == ErrorCode::kProtocol);
   CHECK(failed.error().message().find("rc=-1: key_none_not_found") != std::string::npos);
-  CHECK(missing->Check("barrier_out").error().message().find("'barrier_out' was due") != std::string::npos);
+  CHECK(missing->Check("barrier_out").error().message().find("expected 'barrier_out'") != std::string::npos);
 
   unread = "    44cmd=fullinit-response;rc=3;errmsg=no;; sorry;";
   unread.replace(0, 6, "    " + std::to_string(unread.size() - 6));
@@ -169,7 +169,7 @@ TEST_CASE("Words that say nothing are refused") {
   }
 }
 
-TEST_CASE("A failure without words is refused: whoever hears a line has an address or a reason") {
+TEST_CASE("A failure without words is refused: a line has an address or a reason") {
   for (const char* word : {"failed:", "at:"}) {
     CAPTURE(word);
     const auto line = DecodeStoreLine(word);

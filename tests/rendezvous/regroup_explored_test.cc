@@ -1,7 +1,7 @@
-// The agreement on a roster under every order of the processes' calls, up to a number of preemptions. One process dies
-// before any of its calls. There are two settings: in one, all living processes are in time; in the other, any process
-// may be arbitrarily slow. In both, no process sees two rosters or two rendezvous of one generation. In the first, all
-// living processes continue.
+// Tests the agreement on a roster under every order of the processes' calls, up to a number of preemptions. One process
+// can die, before any of its calls. There are two settings: with patient true, all living processes are in time; with
+// patient false, any process may be arbitrarily slow. In both settings no process may see two rosters or two rendezvous
+// of one generation. If patient is true, all living processes must continue.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,8 +21,9 @@ namespace regroup_explored_test {
 
 using namespace std::chrono_literals;
 
-// Calls of a process before which it dies; only a process that is slow without end makes more.
-constexpr int kMostCalls = 40;
+// Deaths are tested before each of a process's first kMaxCalls calls. Only a process that is slow without limit makes
+// more calls.
+constexpr int kMaxCalls = 40;
 
 Roster RunningRoster(int ranks) {
   Roster roster{.generation = 1, .last_run = 1, .members = {}, .departed = {}};
@@ -34,36 +35,36 @@ Roster RunningRoster(int ranks) {
 // The result of each process; nullopt if it died or has not ended.
 struct Ends {
   std::vector<std::optional<Result<Roster>>> rosters;
-  std::vector<std::optional<Result<Membership>>> meetings;
+  std::vector<std::optional<Result<Membership>>> memberships;
   bool death_came = false;
 };
 
-struct Story {
-  int ranks = 3;      // ranks that run in generation 1
-  int newcomers = 0;  // joiners in addition to the ranks
+struct Scenario {
+  int ranks = 3;    // ranks that run in generation 1
+  int joiners = 0;  // joiners in addition to the ranks
   RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 200ms};
-  bool meets = false;  // true: the whole regrouping; false: the agreement on the roster only
+  bool full_regroup = false;  // true: the whole regrouping; false: the agreement on the roster only
   int preemptions = 2;
-  std::vector<Rank> absent = {};  // ranks that are dead from the beginning, unknown to the others
-  std::size_t processes() const { return static_cast<std::size_t>(ranks) + static_cast<std::size_t>(newcomers); }
+  std::vector<Rank> absent = {};  // ranks that are dead from the beginning; the other ranks do not know this
+  std::size_t processes() const { return static_cast<std::size_t>(ranks) + static_cast<std::size_t>(joiners); }
 };
 
-void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock& clock, Ends& ends) {
-  const Roster running = RunningRoster(story.ranks);
+void Live(const Scenario& scenario, std::size_t id, ExploredStore& store, ManualClock& clock, Ends& ends) {
+  const Roster running = RunningRoster(scenario.ranks);
   const TimePoint deadline = clock.Now() + 60s;
-  RegroupOptions regroup{.job = "j", .first_generation = 1, .cause = "", .lost = nullptr, .rules = story.rules};
+  RegroupOptions regroup{.job = "j", .first_generation = 1, .cause = "", .lost = nullptr, .rules = scenario.rules};
   regroup.make_self = [id](std::uint64_t generation) -> Result<Member> {
     Member self;
     self.instance = std::to_string(id) + " in " + std::to_string(generation);
     return self;
   };
   regroup.deadline = deadline;
-  const bool is_new = static_cast<int>(id) >= story.ranks;
+  const bool is_new = static_cast<int>(id) >= scenario.ranks;
   const RosterEntry self{.instance = "i" + std::to_string(id), .host = "h", .pid = 1};
   RosterPlace standing{.roster = running, .rank = static_cast<Rank>(id)};
-  if (story.meets) {
-    ends.meetings[id] =
-        is_new ? RegroupAsNewcomer(store, clock, regroup, self, standing) : Regroup(store, clock, regroup, standing);
+  if (scenario.full_regroup) {
+    ends.memberships[id] =
+        is_new ? RegroupAsJoiner(store, clock, regroup, self, standing) : Regroup(store, clock, regroup, standing);
   } else if (is_new) {
     ends.rosters[id] = AwaitAdmission(
         store, clock, {.job = "j", .first_generation = 1, .self = self, .config = "", .deadline = deadline});
@@ -76,29 +77,29 @@ void Live(const Story& story, std::size_t id, ExploredStore& store, ManualClock&
                                       .cause = "",
                                       .lost = nullptr,
                                       .config = "",
-                                      .rules = story.rules,
+                                      .rules = scenario.rules,
                                       .deadline = deadline});
   }
 }
 
 // Runs every schedule and gives their number.
-int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
+int ExploreOne(const Scenario& scenario, std::optional<Death> death, bool patient,
                const std::function<void(const Ends&)>& judge) {
-  const std::size_t processes = story.processes();
-  Explorer explorer(story.preemptions);
+  const std::size_t processes = scenario.processes();
+  Explorer explorer(scenario.preemptions);
   do {
     ManualClock clock;
     ExploredStore store(explorer, clock, processes, death, patient);
     Ends ends;
     ends.rosters.resize(processes);
-    ends.meetings.resize(processes);
+    ends.memberships.resize(processes);
     std::vector<std::function<void()>> bodies;
     for (std::size_t id = 0; id < processes; ++id)
       bodies.push_back([&, id] {
         const bool absent =
-            std::find(story.absent.begin(), story.absent.end(), static_cast<Rank>(id)) != story.absent.end();
+            std::find(scenario.absent.begin(), scenario.absent.end(), static_cast<Rank>(id)) != scenario.absent.end();
         try {
-          if (!absent) Live(story, id, store, clock, ends);
+          if (!absent) Live(scenario, id, store, clock, ends);
         } catch (const ExploredStore::Died&) {
         }
         store.End();
@@ -112,19 +113,20 @@ int ExploreOne(const Story& story, std::optional<Death> death, bool patient,
 }
 
 // Explores without a death, then with a death of each process before each of its calls.
-void Explore(const Story& story, bool patient, const std::function<void(const Ends&, std::optional<Death>)>& judge) {
+void Explore(const Scenario& scenario, bool patient,
+             const std::function<void(const Ends&, std::optional<Death>)>& judge) {
   CAPTURE(patient);
-  int schedules = ExploreOne(story, std::nullopt, patient, [&](const Ends& ends) { judge(ends, std::nullopt); });
-  for (std::size_t process = 0; process < story.processes(); ++process) {
-    // With a sanitizer, each process dies before every eleventh of its calls; the first such call differs between
-    // processes.
+  int schedules = ExploreOne(scenario, std::nullopt, patient, [&](const Ends& ends) { judge(ends, std::nullopt); });
+  for (std::size_t process = 0; process < scenario.processes(); ++process) {
+    // With a sanitizer, only a death before every eleventh call of a process is tested; the first such call differs
+    // between processes.
     int call = static_cast<int>(process) % Every(11);
-    for (bool came = true; came && call < kMostCalls; call += Every(11)) {
+    for (bool came = true; came && call < kMaxCalls; call += Every(11)) {
       came = false;
       const Death death{process, call};
       CAPTURE(process);
       CAPTURE(call);
-      schedules += ExploreOne(story, death, patient, [&](const Ends& ends) {
+      schedules += ExploreOne(scenario, death, patient, [&](const Ends& ends) {
         came = came || ends.death_came;
         judge(ends, ends.death_came ? std::optional(death) : std::nullopt);
       });
@@ -140,7 +142,8 @@ std::vector<std::string> Instances(const Roster& roster) {
   return instances;
 }
 
-// Holds in both settings: there is one roster, and every process that got it is a member. All others got an error.
+// Checks a property of both settings: there is one roster, every process that got it is a member of it, and all other
+// processes got an error.
 void CheckOneRoster(const Ends& ends) {
   std::optional<std::vector<std::string>> the_roster;
   for (std::size_t id = 0; id < ends.rosters.size(); ++id) {
@@ -165,11 +168,11 @@ void CheckOneRoster(const Ends& ends) {
 }
 
 // Checks whole regroupings in both settings: all processes that continue are in the same rendezvous of one generation.
-void CheckOneMeeting(const Ends& ends) {
+void CheckOneRendezvous(const Ends& ends) {
   std::optional<std::uint64_t> generation;
   std::vector<std::string> members;
-  for (std::size_t id = 0; id < ends.meetings.size(); ++id) {
-    const auto& end = ends.meetings[id];
+  for (std::size_t id = 0; id < ends.memberships.size(); ++id) {
+    const auto& end = ends.memberships[id];
     if (!end) continue;
     if (!*end) {
       const ErrorCode code = end->error().code();
@@ -189,11 +192,11 @@ void CheckOneMeeting(const Ends& ends) {
   }
 }
 
-TEST_CASE("There is one roster, whoever is slow and whoever dies before whatever call") {
+TEST_CASE("There is one roster, whichever rank is slow and whichever rank dies before whatever call") {
   Explore({}, /*patient=*/false, [](const Ends& ends, std::optional<Death>) { CheckOneRoster(ends); });
 }
 
-TEST_CASE("Whoever lives and is in time is in the roster, whoever dies before whatever call") {
+TEST_CASE("Every rank that lives and is in time is in the roster, whichever rank dies before whatever call") {
   Explore({}, /*patient=*/true, [](const Ends& ends, std::optional<Death> death) {
     CheckOneRoster(ends);
     for (std::size_t id = 0; id < ends.rosters.size(); ++id) {
@@ -204,29 +207,29 @@ TEST_CASE("Whoever lives and is in time is in the roster, whoever dies before wh
   });
 }
 
-TEST_CASE("A newcomer is in the one roster or in none") {
-  const Story story{
-      .ranks = 2, .newcomers = 1, .rules = {.min_ranks = 1, .max_ranks = 3, .settle = 200ms}, .preemptions = 1};
+TEST_CASE("A joiner is in the one roster or in none") {
+  const Scenario scenario{
+      .ranks = 2, .joiners = 1, .rules = {.min_ranks = 1, .max_ranks = 3, .settle = 200ms}, .preemptions = 1};
   for (const bool patient : {false, true})
-    Explore(story, patient, [&](const Ends& ends, std::optional<Death> death) {
+    Explore(scenario, patient, [&](const Ends& ends, std::optional<Death> death) {
       CheckOneRoster(ends);
       if (patient && !death) CHECK((ends.rosters[2].has_value() && ends.rosters[2]->has_value()));
     });
 }
 
-TEST_CASE("There is one meeting, whoever is slow and whoever dies before whatever call") {
-  const Story story{.ranks = 3, .meets = true, .preemptions = 1};
-  Explore(story, /*patient=*/false, [](const Ends& ends, std::optional<Death>) { CheckOneMeeting(ends); });
+TEST_CASE("There is one rendezvous, whichever rank is slow and whichever rank dies before whatever call") {
+  const Scenario scenario{.ranks = 3, .full_regroup = true, .preemptions = 1};
+  Explore(scenario, /*patient=*/false, [](const Ends& ends, std::optional<Death>) { CheckOneRendezvous(ends); });
 }
 
-TEST_CASE("Whoever lives and is in time goes on, though another dies before whatever call of the rebuild") {
-  const Story story{.ranks = 4, .meets = true, .preemptions = 1, .absent = {1}};
-  Explore(story, /*patient=*/true, [](const Ends& ends, std::optional<Death> death) {
-    CheckOneMeeting(ends);
+TEST_CASE("Every rank that lives and is in time continues, though another dies before whatever call of the rebuild") {
+  const Scenario scenario{.ranks = 4, .full_regroup = true, .preemptions = 1, .absent = {1}};
+  Explore(scenario, /*patient=*/true, [](const Ends& ends, std::optional<Death> death) {
+    CheckOneRendezvous(ends);
     for (const std::size_t id : {0u, 2u, 3u}) {
       if (death && death->process == id) continue;
-      REQUIRE(ends.meetings[id].has_value());
-      CHECK_MESSAGE(ends.meetings[id]->has_value(), ends.meetings[id]->error().ToString());
+      REQUIRE(ends.memberships[id].has_value());
+      CHECK_MESSAGE(ends.memberships[id]->has_value(), ends.memberships[id]->error().ToString());
     }
   });
 }

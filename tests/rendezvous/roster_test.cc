@@ -1,5 +1,5 @@
-// Which ranks continue after a loss: single cases over every kind of store. regroup_explored_test.cc tests the orders
-// of events.
+// Tests which ranks continue after ranks were lost, in single cases, with every kind of store. regroup_explored_test.cc
+// tests all orders of events.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -93,12 +93,12 @@ TEST_CASE("Those who are left get one roster, in the order of their old ranks, w
       REQUIRE(result->departed.size() == 1);
       CHECK(result->departed[0].who.old_rank == 1);
       CHECK(result->departed[0].who.host == "host1");
-      CHECK(result->departed[0].why == "found dead by rank 0: peer_lost: it died");
+      CHECK(result->departed[0].why == "was found dead by rank 0: peer_lost: it died");
     }
   });
 }
 
-TEST_CASE("Where nobody is dead everybody goes on") {
+TEST_CASE("If no rank is dead, all ranks continue") {
   MemoryWorld world;
   const auto results = Agree(world, RunningRoster(3), {{.rank = 0}, {.rank = 1}, {.rank = 2}});
   for (const auto& result : results) {
@@ -108,7 +108,7 @@ TEST_CASE("Where nobody is dead everybody goes on") {
   }
 }
 
-TEST_CASE("A rank of whom nothing is known is waited for, and left out when the time to settle is over") {
+TEST_CASE("A rank whose state is unknown is awaited, and left out after the settle time") {
   ForEachStore([](StoreWorld& world) {
     const RosterRules rules{.min_ranks = 1, .max_ranks = 0, .settle = 300ms};
     const TimePoint began = kClock.Now();
@@ -120,23 +120,23 @@ TEST_CASE("A rank of whom nothing is known is waited for, and left out when the 
       REQUIRE(result->departed.size() == 1);
       double waited_s = 0;
       REQUIRE(std::sscanf(result->departed[0].why.c_str(), "did not come within %lf s", &waited_s) == 1);
-      CHECK(waited_s >= 0.3);  // more on a busy machine
+      CHECK(waited_s >= 0.3);  // no upper limit, because the rank may wait longer on a busy machine
     }
   });
 }
 
-TEST_CASE("A rank that comes when the roster stands is told which generation went on without it, and why") {
+TEST_CASE("A rank that comes after the roster was written gets the generation that continued without it, and why") {
   ForEachStore([](StoreWorld& world) {
     const Roster previous = RunningRoster(3);
-    const auto keeps_it_open = world.Open();  // as every rank does: a file store that no process has open is emptied
+    // A file store is emptied when no process has it open, so this handle keeps it open.
+    const auto keeps_it_open = world.Open();
     const RosterRules rules{.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
     REQUIRE(Agree(world, previous, {{.rank = 0, .rules = rules}, {.rank = 1, .rules = rules}})[0]);
     const auto late = Agree(world, previous, {{.rank = 2}})[0];
     REQUIRE(!late);
     CHECK(late.error().code() == ErrorCode::kStale);
     CHECK_RESULT_SAYS(
-        late,
-        "generation 8 of job 'job' has gone on with 2 ranks and without this process (host host2, pid 102, rank 2");
+        late, "generation 8 of job 'job' continues with 2 ranks and without this process (host host2, pid 102, rank 2");
     CHECK_RESULT_SAYS(late, "did not come within");
     CHECK_FALSE(Agree(world, previous, {{.rank = 2}})[0]);
   });
@@ -148,8 +148,8 @@ TEST_CASE("A rank that others took for dead is in the roster if it came in time"
       Agree(world, RunningRoster(3), {{.rank = 1}, {.rank = 0, .lost = {2}}, {.rank = 2, .lost = {0}}});
   int in = 0;
   for (const auto& result : results) in += result ? 1 : 0;
-  // Ranks 0 and 2 take each other for dead. A rank that claimed before the roster was written is in it; another rank
-  // gets kStale.
+  // Ranks 0 and 2 report each other as dead. If a rank claimed before the roster was written, it is in the roster;
+  // otherwise it gets kStale.
   CHECK(in >= 2);
   for (const auto& result : results) {
     if (result) {
@@ -180,8 +180,9 @@ TEST_CASE("Where some run the last roster and one does not, numbers of two gener
   Roster not_run = run;
   not_run.last_run = 7;
   for (RosterEntry& member : not_run.members) ++member.old_rank;
-  not_run.departed = {{.who = {.instance = "gone", .old_rank = 0}, .why = "found dead by rank 1"}};
-  for (const Rank first : {1, 2}) {  // decides from which of the two generations the writing rank is
+  not_run.departed = {{.who = {.instance = "gone", .old_rank = 0}, .why = "was found dead by rank 1"}};
+  // varies which rank writes the roster: one that ran generation 8, or the one that did not
+  for (const Rank first : {1, 2}) {
     CAPTURE(first);
     MemoryWorld world;
     std::vector<Result<Roster>> results(3, Fail(ErrorCode::kInternal, "did not run"));
@@ -214,11 +215,11 @@ TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so a
       Agree(world, RunningRoster(3), {{.rank = 2, .lost = {0}, .rules = majority, .timeout_ms = 300}})[0];
   REQUIRE(!alone);
   CHECK(alone.error().code() == ErrorCode::kRebuildFailed);
-  CHECK_RESULT_SAYS(alone, "1 ranks are there to go on after generation 7");
-  CHECK_RESULT_SAYS(alone, "at least 2 are wanted");
-  CHECK_RESULT_SAYS(alone, "rank 0 (host host0, pid 100): found dead by rank 2");
+  CHECK_RESULT_SAYS(alone, "1 ranks are present to continue after generation 7");
+  CHECK_RESULT_SAYS(alone, "at least 2 are needed");
+  CHECK_RESULT_SAYS(alone, "rank 0 (host host0, pid 100): was found dead by rank 2");
   CHECK_RESULT_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
-  // Its claim remains, so the other ranks find it when they come.
+  // The claim of this rank remains, so the other ranks find it when they come.
   const auto others = Agree(world, RunningRoster(3), {{.rank = 1, .rules = majority}});
   REQUIRE(others[0]);
   CHECK(OldRanks(*others[0]) == std::vector<Rank>{1, 2});
@@ -245,8 +246,8 @@ TEST_CASE("A store that is gone is said") {
 
 // ---- joiners ----
 
-NewcomerOptions Newcomer(const std::string& instance, int timeout_ms = 60'000) {
-  NewcomerOptions options;
+JoinerOptions Joiner(const std::string& instance, int timeout_ms = 60'000) {
+  JoinerOptions options;
   options.job = "job";
   options.first_generation = 7;
   options.self = {.instance = instance, .host = "new", .pid = 900};
@@ -255,17 +256,17 @@ NewcomerOptions Newcomer(const std::string& instance, int timeout_ms = 60'000) {
   return options;
 }
 
-TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their arrival, as far as there is room") {
+TEST_CASE("Joiners are admitted behind those who stayed, in the order of their arrival, as far as there is room") {
   ForEachStore([](StoreWorld& world) {
     const auto store = world.Open();
     std::vector<Result<Roster>> admitted(3, Fail(ErrorCode::kInternal, "did not run"));
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
-        admitted[i] = AwaitAdmission(*store, kClock, Newcomer("new" + std::to_string(i), i == 2 ? 2000 : 60'000));
+        admitted[i] = AwaitAdmission(*store, kClock, Joiner("new" + std::to_string(i), i == 2 ? 2000 : 60'000));
       });
-      // One after the other, so that their order is fixed.
-      REQUIRE(store->WaitFor("rebuild/7/job/newcomer/" + std::to_string(i + 1), Soon()));
+      // The joiners begin one after the other, so that their order is fixed.
+      REQUIRE(store->WaitFor("rebuild/7/job/joiner/" + std::to_string(i + 1), Soon()));
     }
     const RosterRules rules{.min_ranks = 1, .max_ranks = 4, .settle = 20s};
     const auto results =
@@ -284,10 +285,10 @@ TEST_CASE("Newcomers are admitted behind those who stayed, in the order of their
   });
 }
 
-TEST_CASE("Without room nobody is admitted; a newcomer that gave up is not admitted later") {
+TEST_CASE("Without room no joiner is admitted; a joiner that gave up is not admitted later") {
   MemoryWorld world;
   const auto store = world.Open();
-  const auto result = AwaitAdmission(*store, kClock, Newcomer("gone", 50));
+  const auto result = AwaitAdmission(*store, kClock, Joiner("gone", 50));
   REQUIRE(!result);
   const RosterRules rules{.min_ranks = 1, .max_ranks = 2, .settle = 50ms};
   const auto roster = Agree(world, RunningRoster(1), {{.rank = 0, .rules = rules}})[0];
@@ -295,12 +296,12 @@ TEST_CASE("Without room nobody is admitted; a newcomer that gave up is not admit
   CHECK(OldRanks(*roster) == std::vector<Rank>{0});
 }
 
-TEST_CASE("However many newcomers the store counts, only the latest are looked at, and one of them is admitted") {
+TEST_CASE("However many joiners the store counts, only the latest are looked at, and one of them is admitted") {
   MemoryWorld world;
   const auto store = world.Open();
-  REQUIRE(store->Add("rebuild/7/job/newcomers", 1'000'000'000'000, InMs(1000)));
+  REQUIRE(store->Add("rebuild/7/job/joiners", 1'000'000'000'000, InMs(1000)));
   Result<Roster> admitted = Fail(ErrorCode::kInternal, "did not run");
-  std::thread newcomer([&] {
+  std::thread joiner([&] {
     admitted = AwaitAdmission(*world.Open(), kClock,
                               {.job = "job",
                                .first_generation = 7,
@@ -309,7 +310,7 @@ TEST_CASE("However many newcomers the store counts, only the latest are looked a
                                .deadline = InMs(60'000)});
   });
   const auto results = Agree(world, RunningRoster(1), {{.rank = 0, .rules = {.max_ranks = 2, .settle = 20s}}});
-  newcomer.join();
+  joiner.join();
   REQUIRE_MESSAGE(results[0].has_value(), TextOf(results[0]));
   CHECK(OldRanks(*results[0]) == std::vector<Rank>{0, kNoRank});
   CHECK(admitted.has_value());
@@ -328,17 +329,17 @@ TEST_CASE("A roster that says it is another generation's is not believed") {
   CHECK_RESULT_SAYS(results[0], "protocol: the roster of generation 9 in store ");
 }
 
-TEST_CASE("A newcomer with another configuration is refused at once, with both values, and takes nobody's place") {
+TEST_CASE("A joiner with another configuration is refused at once, with both values, and takes no place") {
   MemoryWorld world;
   const auto store = world.Open();
-  NewcomerOptions other = Newcomer("other");
+  JoinerOptions other = Joiner("other");
   other.config = "version=2\n";
   Result<Roster> refused = Fail(ErrorCode::kInternal, "did not run");
   std::thread asks([&] { refused = AwaitAdmission(*store, kClock, other); });
-  REQUIRE(store->WaitFor("rebuild/7/job/newcomer/1", Soon()));
+  REQUIRE(store->WaitFor("rebuild/7/job/joiner/1", Soon()));
   Result<Roster> admitted = Fail(ErrorCode::kInternal, "did not run");
-  std::thread too([&] { admitted = AwaitAdmission(*store, kClock, Newcomer("good")); });
-  REQUIRE(store->WaitFor("rebuild/7/job/newcomer/2", Soon()));
+  std::thread too([&] { admitted = AwaitAdmission(*store, kClock, Joiner("good")); });
+  REQUIRE(store->WaitFor("rebuild/7/job/joiner/2", Soon()));
   const RosterRules rules{.min_ranks = 1, .max_ranks = 2, .settle = 20s};
   const auto roster = Agree(world, RunningRoster(1), {{.rank = 0, .rules = rules}})[0];
   asks.join();
@@ -372,7 +373,7 @@ RegroupOptions Regrouping(Rank rank, std::vector<Rank> lost, Duration settle = 2
   return options;
 }
 
-TEST_CASE("Those of the roster meet in its generation, with addresses that are new in it") {
+TEST_CASE("The ranks of a roster have a rendezvous in its generation, with addresses that are new in it") {
   ForEachStore([](StoreWorld& world) {
     std::vector<std::shared_ptr<Store>> stores{world.Open(), world.Open()};
     OnThreads(2, [&](Rank rank) {  // rank in the new generation
@@ -388,14 +389,15 @@ TEST_CASE("Those of the roster meet in its generation, with addresses that are n
   });
 }
 
-TEST_CASE("A rank that dies between the roster and its meeting costs a generation, and the others go on without it") {
+TEST_CASE(
+    "A rank that dies between the roster and its rendezvous costs a generation, and the others go on without it") {
   MemoryStore store;
   // Rank 1 claims and is in the roster of generation 8, but does not take part in the rendezvous.
   std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(3), {.rank = 1}))); });
   OnThreads(2, [&](int thread) {
     const Rank rank = 2 * thread;
     RosterPlace standing{.roster = RunningRoster(3), .rank = rank};
-    // The other ranks notice the death only when the roster already contains rank 1.
+    // The other ranks detect the death only when the roster already contains rank 1.
     RegroupOptions options = Regrouping(rank, {});
     options.lost = [&] {
       const auto stands = store.Get("rebuild/7/job/8/roster", Soon());
@@ -424,7 +426,7 @@ TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later
   dies.join();
   REQUIRE(!met);
   CHECK(met.error().code() == ErrorCode::kRebuildFailed);
-  CHECK(met.error().message().find("at least 2 are wanted") != std::string::npos);
+  CHECK(met.error().message().find("at least 2 are needed") != std::string::npos);
   CHECK(standing.roster.generation == 8);  // that roster remains, although its rendezvous failed
   options.rules = {.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
   options.deadline = InMs(20'000);
@@ -440,16 +442,16 @@ Result<Membership> JoinAs(Rank number, Store& store, Duration within = 60s) {
   options.rules = {};
   options.deadline = Soon(within);
   RosterPlace standing;
-  const std::string instance = "newcomer " + std::to_string(number);
-  return RegroupAsNewcomer(store, kClock, options, {.instance = instance, .host = "there", .pid = 9}, standing);
+  const std::string instance = "joiner " + std::to_string(number);
+  return RegroupAsJoiner(store, kClock, options, {.instance = instance, .host = "there", .pid = 9}, standing);
 }
 
-TEST_CASE("A newcomer whose meeting fails has room for others who wait, as those who admitted it had") {
+TEST_CASE("A joiner whose rendezvous fails has room for others who wait, as those who admitted it had") {
   MemoryStore store;
   std::array<Result<Membership>, 2> joined;
   std::thread first([&] { joined[0] = JoinAs(8, store); });
-  REQUIRE(store.WaitFor("rebuild/7/job/newcomer/1", Soon()));
-  // Rank 0 admits it and dies before the rendezvous.
+  REQUIRE(store.WaitFor("rebuild/7/job/joiner/1", Soon()));
+  // Rank 0 admits the first joiner, and dies before the rendezvous.
   const RosterRules rules{.min_ranks = 2, .max_ranks = 2, .settle = 200ms};
   REQUIRE(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(1), {.rank = 0, .rules = rules})));
   std::thread second([&] { joined[1] = JoinAs(9, store); });
@@ -462,17 +464,17 @@ TEST_CASE("A newcomer whose meeting fails has room for others who wait, as those
   }
 }
 
-TEST_CASE("A newcomer whose meeting fails does not go on with fewer ranks than those who admitted it wanted") {
+TEST_CASE("A joiner whose rendezvous fails does not go on with fewer ranks than those who admitted it wanted") {
   MemoryStore store;
   Result<Membership> joined;
-  std::thread newcomer([&] { joined = JoinAs(9, store, 6500ms); });
-  REQUIRE(store.WaitFor("rebuild/7/job/newcomer/1", Soon()));
+  std::thread joiner([&] { joined = JoinAs(9, store, 6500ms); });
+  REQUIRE(store.WaitFor("rebuild/7/job/joiner/1", Soon()));
   const RosterRules rules{.min_ranks = 2, .max_ranks = 2, .settle = 200ms};
   REQUIRE(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(1), {.rank = 0, .rules = rules})));
-  newcomer.join();
+  joiner.join();
   REQUIRE(!joined);
   CHECK(joined.error().code() == ErrorCode::kRebuildFailed);
-  CHECK(joined.error().message().find("at least 2 are wanted") != std::string::npos);
+  CHECK(joined.error().message().find("at least 2 are needed") != std::string::npos);
 }
 
 TEST_CASE("A store that is gone fails the regrouping, and the hint says how it could have lived") {

@@ -148,7 +148,7 @@ TEST_CASE("Add counts from 0, down as well as up, and refuses what is no number"
   });
 }
 
-TEST_CASE("CompareSet writes only over what was expected, and tells what stood in the way") {
+TEST_CASE("CompareSet writes only over what was expected, and returns the current value") {
   ForEachStore([](StoreWorld& world) {
     const auto store = world.Open();
     const auto compare_set = [&](std::optional<std::string_view> expected, std::string_view desired) {
@@ -189,7 +189,7 @@ TEST_CASE("Wait returns at once what is there") {
   });
 }
 
-TEST_CASE("Wait ends when the last key appears, whoever sets it, in whatever order, by whatever call") {
+TEST_CASE("Wait ends when the last key appears, set by any client, in any order, by any call") {
   ForEachStore([](StoreWorld& world) {
     const auto waiting = world.Open();
     const auto setting = world.Open();
@@ -208,7 +208,7 @@ TEST_CASE("Wait ends when the last key appears, whoever sets it, in whatever ord
   });
 }
 
-TEST_CASE("A wait that meets its deadline names the store and the missing keys, and soon") {
+TEST_CASE("A wait that reaches its deadline names the store and the missing keys, and soon") {
   ForEachStore([](StoreWorld& world) {
     const auto store = world.Open();
     Set(*store, "there", "");

@@ -57,7 +57,7 @@ TEST_CASE("Keys may double as the cancel key") {
   CHECK(finished[1].values.error().code() == ErrorCode::kAborted);
 }
 
-TEST_CASE("An abandoned wait tells what it still missed, and nothing remains of it") {
+TEST_CASE("An abandoned wait reports what it still missed, and nothing remains of it") {
   StoreState state({});
   const auto wait = state.Wait(Keys{"a", "b", "c"}, "cancel");
   Set(state, "b", "");
@@ -79,7 +79,7 @@ TEST_CASE("What does not fit is refused whole, and room comes back with deletion
   CHECK(refused.error().message().find("1000 bytes") != std::string::npos);
   CHECK(state.Get(Keys{"b"})[0] == nullptr);
   CHECK(state.CompareSet("c", std::nullopt, std::string(900, 'x')).error().code() == ErrorCode::kResource);
-  Set(state, "a", std::string(700, 'x'));  // a replaced value counts only by the difference
+  Set(state, "a", std::string(700, 'x'));  // if a value is replaced, only the difference of the sizes counts
   CHECK(state.Delete(Keys{"a"}) == 1);
   CHECK(state.bytes() == 0);
   REQUIRE(state.Set(batch));
@@ -89,11 +89,11 @@ TEST_CASE("A key that stands in a batch twice makes the room of its old value on
   StoreState state({.max_bytes = 2048, .max_wait_bytes = 0});
   Set(state, "a", std::string(1000, 'x'));
   const std::vector<KeyValue> batch{{"a", ""}, {"a", ""}, {"a", "1"}, {"b", std::string(1900, 'y')}};
-  REQUIRE(!state.Set(batch));  // b alone would fit if a were replaced; both together do not
+  REQUIRE(!state.Set(batch));  // "b" alone would fit; together with the new "a" it does not
   CHECK(*state.Get(Keys{"a"})[0] == std::string(1000, 'x'));
   CHECK(state.bytes() <= 2048);
   const std::vector<KeyValue> smaller{{"a", std::string(1000, 'z')}, {"a", "1"}, {"b", std::string(1600, 'y')}};
-  REQUIRE(state.Set(smaller));  // only the last value of a remains
+  REQUIRE(state.Set(smaller));  // of the two values for "a", only the later one remains
   CHECK(*state.Get(Keys{"a"})[0] == "1");
   CHECK(state.bytes() <= 2048);
 }

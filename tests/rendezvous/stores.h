@@ -1,4 +1,4 @@
-// The stores under test behind one interface: a StoreWorld opens any number of handles on one store.
+// One interface for all stores under test. A StoreWorld opens any number of handles on one store.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -170,7 +170,7 @@ inline std::vector<MakeWorld> AllStoreWorlds() {
   };
 }
 
-// Runs `test` with each kind of store, each time a new one.
+// Runs `test` once with a new store of each kind.
 inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
   for (const MakeWorld& make : AllStoreWorlds()) {
     const auto world = make();
@@ -180,8 +180,8 @@ inline void ForEachStore(const std::function<void(StoreWorld&)>& test) {
   }
 }
 
-// Waits until the server's counters satisfy `wanted`. False: they do not within 30 s. It polls, because a server does
-// not report changes.
+// Waits until the server's counters satisfy `wanted`. Returns false if that takes longer than 30 s. It polls, because a
+// server does not report changes.
 template <typename Wanted>
 bool Reaches(const TcpStoreServer& server, const Wanted& wanted) {
   for (const TimePoint deadline = Soon(); SteadyClock().Now() < deadline; std::this_thread::yield()) {

@@ -1,4 +1,5 @@
-// Which clients a TCP store serves, and which servers a client accepts: the handshakes of both sides, without sockets.
+// Tests the handshakes of a TCP store's client and server, without sockets: which clients a server accepts, and which
+// servers a client accepts.
 #include "rendezvous/tcp_store_handshake.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,8 @@ namespace tcp_store_handshake_test {
 
 using Token = std::shared_ptr<const JobToken>;
 
-// Its nonces are 16 times 1, then 2, and so on: the same in every run.
+// A token with the same nonces in every run: the first nonce is 16 bytes of value 1, the second 16 bytes of value 2,
+// and so on.
 Token CountingToken(std::string_view text) {
   return *JobToken::Make(text, "the token", [next = std::byte{0}](MutableBytes bytes) mutable {
     next = static_cast<std::byte>(std::to_integer<int>(next) + 1);
@@ -56,15 +58,15 @@ Shake ShakeHands(const Token& client_token, const Token& server_token, const Hel
   ServerHandshake server(server_token);
   std::string to_server = carry(client->hello());
   while (!to_server.empty()) {
-    const auto heard = Feed(server, std::exchange(to_server, ""), step);
+    const auto fed = Feed(server, std::exchange(to_server, ""), step);
     std::string to_client;
-    if (!heard) {
-      shake.server_says = heard.error();
-      if (heard.error().code() == ErrorCode::kProtocol) return shake;
-      to_client = carry(server.Encode({.refused = heard.error()}));
-    } else if (*heard == ServerHandshake::Next::kSend) {
+    if (!fed) {
+      shake.server_says = fed.error();
+      if (fed.error().code() == ErrorCode::kProtocol) return shake;
+      to_client = carry(server.Encode({.refused = fed.error()}));
+    } else if (*fed == ServerHandshake::Next::kSend) {
       to_client = carry(server.challenge());
-    } else if (*heard == ServerHandshake::Next::kJudge) {
+    } else if (*fed == ServerHandshake::Next::kJudge) {
       shake.judged = true;
       CHECK(server.hello().job == "j");
       to_client = carry(server.Encode(judgement));
@@ -97,7 +99,7 @@ TEST_CASE("Without tokens there are a hello and a reply; with the same one there
   }
 }
 
-// docs/WIRE.md has these bytes; computed by Python's hmac module.
+// docs/WIRE.md has the same bytes. Python's hmac module computed the proofs.
 TEST_CASE("The example of docs/WIRE.md with a token") {
   const Shake shake = ShakeHands(CountingToken("secret"), CountingToken("secret"));
   const auto hex = [](std::string_view bytes) {
@@ -129,7 +131,7 @@ TEST_CASE("Another token, or one on one side alone, is refused before anything i
   }
 }
 
-TEST_CASE("A refusal for another reason is proved, too, and told as it is") {
+TEST_CASE("A refusal for another reason is proved, too, and reported as it is") {
   const HelloReply full{.refused = Error(ErrorCode::kResource, "the store is full")};
   const Shake shake = ShakeHands(CountingToken("secret"), CountingToken("secret"), full);
   REQUIRE(shake.client_says.has_value());
@@ -148,12 +150,12 @@ TEST_CASE("A server that does not ask for a proof, or only claims to know the to
     };
     const Shake shake = ShakeHands(CountingToken("secret"), CountingToken("secret"), {}, lie);
     CHECK_FALSE(shake.welcome);
-    CHECK(Has(shake.client_says, "it did not prove"));
+    CHECK(Has(shake.client_says, "the other side did not prove"));
   }
 }
 
-TEST_CASE("What was heard of one handshake is worth nothing in another one, to either side") {
-  // Each token continues its nonces in the second handshake.
+TEST_CASE("What was recorded of one handshake is worth nothing in another one, to either side") {
+  // The same tokens are used for both handshakes, so the second handshake gets the next nonces.
   const Token of_client = CountingToken("secret"), of_server = CountingToken("secret");
   const Shake first = ShakeHands(of_client, of_server);
   REQUIRE(first.welcome);
@@ -168,7 +170,7 @@ TEST_CASE("What was heard of one handshake is worth nothing in another one, to e
   CHECK_FALSE(lured.welcome);
 }
 
-TEST_CASE("With any bit of any message another, nobody is welcome") {
+TEST_CASE("With any bit of any message another, no client is accepted") {
   const std::vector<std::string> good = ShakeHands(CountingToken("secret"), CountingToken("secret")).said;
   for (std::size_t message = 0; message < good.size(); ++message) {
     for (std::size_t bit = 0; bit < 8 * good[message].size(); ++bit) {

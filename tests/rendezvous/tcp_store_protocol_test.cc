@@ -1,4 +1,4 @@
-// The TCP store's protocol without sockets: layout, limits, and how the server treats arbitrary bytes.
+// Tests the TCP store's protocol without sockets: layout, limits, and how the server handles arbitrary bytes.
 #include "rendezvous/tcp_store_protocol.h"
 
 #include <doctest/doctest.h>
@@ -30,8 +30,8 @@ class Conversation {
     return verdict;
   }
   // Takes all answers that the service has written.
-  std::string Hear() { return Hear(id); }
-  std::string Hear(TcpStoreService::ClientId who) {
+  std::string TakeBytes() { return TakeBytes(id); }
+  std::string TakeBytes(TcpStoreService::ClientId who) {
     std::string all;
     Outgoing& output = service.output(who);
     while (!output.empty()) {
@@ -42,8 +42,8 @@ class Conversation {
     }
     return all;
   }
-  Reply HearReply() {
-    const std::string bytes = Hear();
+  Reply NextReply() {
+    const std::string bytes = TakeBytes();
     const auto frame = FirstFrame(bytes);
     REQUIRE(frame);
     REQUIRE(frame->has_value());
@@ -94,14 +94,16 @@ TEST_CASE("The example of docs/WIRE.md") {
 TEST_CASE("A hello is answered, fed whole or byte by byte") {
   Conversation whole;
   CHECK(whole.Say(kHello).fate == Fate::kKeep);
-  CHECK(whole.Hear() == kWelcome);
+  CHECK(whole.TakeBytes() == kWelcome);
   Conversation slow;
   CHECK(slow.SayByteByByte(kHello).fate == Fate::kKeep);
-  CHECK(slow.Hear() == kWelcome);
+  CHECK(slow.TakeBytes() == kWelcome);
   CHECK(slow.service.clients_after_hello() == 1);
 }
 
-TEST_CASE("A nonce has 16 bytes or there is none; what another version has in its place is let pass, to be told so") {
+TEST_CASE(
+    "A nonce has 16 bytes or there is none; what another version has in its place is let pass, so that the client gets "
+    "that error") {
   for (const std::size_t bytes : {1u, 15u, 17u, 1024u}) {
     std::string hello = Encode(Hello{.nonce = std::string(bytes, 'n')});
     CHECK_FALSE(TakeHello(hello));
@@ -150,8 +152,8 @@ TEST_CASE("Every request survives one byte at a time, and all of them in one pie
   CHECK(slow.SayByteByByte(kHello + requests).fate == Fate::kKeep);
   Conversation whole;
   CHECK(whole.Say(kHello + requests).fate == Fate::kKeep);
-  const std::string answers = slow.Hear();
-  CHECK(answers == whole.Hear());
+  const std::string answers = slow.TakeBytes();
+  CHECK(answers == whole.TakeBytes());
 
   std::string_view rest = std::string_view(answers).substr(kWelcome.size());
   const auto next = [&] {
@@ -176,14 +178,14 @@ TEST_CASE("Every request survives one byte at a time, and all of them in one pie
   CHECK(rest.empty());
 }
 
-TEST_CASE("Foreign clients are dropped at the first byte that cannot be ours, and hear nothing") {
+TEST_CASE("Foreign clients are dropped at the first byte that cannot be ours, and receive nothing") {
   for (const std::string_view words : {std::string_view("GET / HTTP/1.1\r\n\r\n"),
                                        std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
                                        std::string_view("SSH-2.0-OpenSSH_9.2\r\n"), std::string_view("\0\0\0\0", 4),
                                        std::string_view("RONDO is nice")}) {
     Conversation conversation;
     CHECK(conversation.Say(words).fate == Fate::kDrop);
-    CHECK(conversation.Hear().empty());
+    CHECK(conversation.TakeBytes().empty());
   }
   Conversation one_byte;
   CHECK(one_byte.Say("G").fate == Fate::kDrop);
@@ -205,7 +207,7 @@ TEST_CASE("Another version, another job or a full store is refused in words") {
   const auto refusal = [&](const Hello& hello) {
     const auto id = conversation.service.Connect();
     CHECK(conversation.service.Receive(id, AsBytes(Encode(hello))).fate == Fate::kClose);
-    std::string answer = conversation.Hear(id);
+    std::string answer = conversation.TakeBytes(id);
     const auto reply = TakeHelloReply(answer);
     REQUIRE(reply);
     REQUIRE(reply->has_value());
@@ -230,12 +232,13 @@ TEST_CASE("A frame that is too short, too long, of unknown kind, or does not add
     conversation.Say(kHello);
     return conversation.Say(bytes).fate;
   };
-  CHECK(fate_of(Frame("12345678")) == Fate::kDrop);                     // shorter than id and kind
-  CHECK(fate_of(std::string("\xff\xff\xff\xff", 4)) == Fate::kDrop);    // 4 GiB; dropped as soon as the length is there
+  CHECK(fate_of(Frame("12345678")) == Fate::kDrop);  // shorter than id and kind
+  // A length of 4 GiB; the client is dropped as soon as the length has arrived.
+  CHECK(fate_of(std::string("\xff\xff\xff\xff", 4)) == Fate::kDrop);
   CHECK(fate_of(Frame(std::string(8, '\0') + '\x63')) == Fate::kDrop);  // kind 99
   CHECK(fate_of(Frame(std::string(8, '\0') + '\x02' + "\xff\xff\xff\xff")) ==
-        Fate::kDrop);  // 4 billion keys without bytes for them
-  CHECK(fate_of(EncodeAbandon(1) + Frame(EncodeAbandon(1).substr(4) + "x")) == Fate::kDrop);  // a byte too many
+        Fate::kDrop);  // a count of 4 billion keys, but no bytes for them
+  CHECK(fate_of(EncodeAbandon(1) + Frame(EncodeAbandon(1).substr(4) + "x")) == Fate::kDrop);  // one byte too many
   std::string cut = EncodeAdd(1, "key", 1).substr(4);
   cut.pop_back();
   CHECK(fate_of(Frame(cut)) == Fate::kDrop);
@@ -246,13 +249,13 @@ TEST_CASE("A frame that is too short, too long, of unknown kind, or does not add
 TEST_CASE("A wrong argument is answered, and the connection goes on") {
   Conversation conversation;
   conversation.Say(kHello);
-  conversation.Hear();
+  conversation.TakeBytes();
   CHECK(conversation.Say(EncodeAdd(3, "", 1)).fate == Fate::kKeep);
-  const Reply reply = conversation.HearReply();
+  const Reply reply = conversation.NextReply();
   CHECK(reply.id == 3);
   CHECK(reply.error == ErrorCode::kInvalidArgument);
   CHECK(conversation.Say(EncodeAdd(4, "n", 1)).fate == Fate::kKeep);
-  CHECK(DecodeNumber(conversation.HearReply().payload) == 1);
+  CHECK(DecodeNumber(conversation.NextReply().payload) == 1);
 }
 
 TEST_CASE("A client that leaves takes its waits with it") {
@@ -266,7 +269,7 @@ TEST_CASE("A client that leaves takes its waits with it") {
   CHECK(conversation.service.clients_after_hello() == 0);
   const auto other = conversation.service.Connect();
   conversation.service.Receive(other, AsBytes(kHello));
-  // Wakes no other client.
+  // This request does not wake other clients.
   CHECK(conversation.service.Receive(other, AsBytes(EncodeAdd(1, "a", 1))).fate == Fate::kKeep);
 }
 
@@ -276,9 +279,9 @@ TEST_CASE("Pending waits of one client have a limit, and beyond it an answer") {
   Conversation conversation(options);
   conversation.Say(kHello);
   conversation.Say(EncodeWait(1, Keys{"a"}, "") + EncodeWait(2, Keys{"a"}, ""));
-  conversation.Hear();
+  conversation.TakeBytes();
   conversation.Say(EncodeWait(3, Keys{"a"}, ""));
-  CHECK(conversation.HearReply().error == ErrorCode::kResource);
+  CHECK(conversation.NextReply().error == ErrorCode::kResource);
 }
 
 TEST_CASE("Unfinished requests of all clients together have a limit; who passes it is dropped") {
@@ -311,10 +314,10 @@ TEST_CASE("A client that does not take its answers is not read further, and lose
   std::string answers;
   while (conversation.service.LeftOff(conversation.id)) {
     CHECK(conversation.service.output(conversation.id).bytes() < 8000);
-    answers += conversation.Hear();
+    answers += conversation.TakeBytes();
     CHECK(conversation.service.Resume(conversation.id).fate == Fate::kKeep);
   }
-  answers += conversation.Hear();
+  answers += conversation.TakeBytes();
   std::size_t replies = 0;
   std::string_view rest = std::string_view(answers).substr(kWelcome.size());
   while (!rest.empty()) {
@@ -332,13 +335,13 @@ TEST_CASE("Values too large together for one answer are refused with their size"
   conversation.Say(kHello);
   const std::vector<KeyValue> entries{{"key", std::string(kMaxValueBytes, 'v')}};
   conversation.Say(EncodeSet(1, entries));
-  conversation.Hear();
+  conversation.TakeBytes();
   conversation.Say(EncodeGet(2, Keys(65, "key")));
-  const Reply reply = conversation.HearReply();
+  const Reply reply = conversation.NextReply();
   CHECK(reply.error == ErrorCode::kResource);
   CHECK(reply.payload.find("68157440 bytes") != std::string::npos);
   conversation.Say(EncodeGet(3, Keys(64, "key")));
-  CHECK(DecodeValues(conversation.HearReply().payload)->size() == 64);
+  CHECK(DecodeValues(conversation.NextReply().payload)->size() == 64);
 }
 
 TEST_CASE("Random bytes never do more than end their own connection") {
@@ -351,8 +354,8 @@ TEST_CASE("Random bytes never do more than end their own connection") {
     conversation.service.Receive(bystander, AsBytes(kHello));
     conversation.service.Receive(bystander, AsBytes(EncodeWait(1, Keys{"never"}, "")));
     for (int i = 0; i < 40; ++i) {
-      // Frames with a correct length, id and kind reach further into the server, and real requests with flipped bits
-      // further still.
+      // Besides random bytes, there are frames with a correct length, id and kind, and real requests with flipped bits.
+      // They reach more of the server's code.
       std::string bytes;
       if (random.Chance(0.5)) {
         for (std::uint64_t n = random.Below(64); n > 0; --n) bytes.push_back(static_cast<char>(random.Next()));
@@ -412,11 +415,11 @@ TEST_CASE("A count of values beyond what a batch may have is refused, though the
   CHECK(beyond.error().code() == ErrorCode::kProtocol);
 }
 
-TEST_CASE("A foreign client's job is told in one line that a terminal can show") {
+TEST_CASE("A foreign client's job is reported in one line that a terminal can show") {
   Conversation conversation({.job = "ours", .limits = {}});
   const auto verdict = conversation.Say(Encode(Hello{.job = "x'\n\x1b[2J"}));
   CHECK(verdict.fate == Fate::kClose);
-  CHECK(verdict.reason == "the store serves job 'ours', this process belongs to job 'x'\\x0a\\x1b[2J'");
+  CHECK(verdict.reason == "the store serves job 'ours', but this process belongs to job 'x'\\x0a\\x1b[2J'");
 }
 
 }  // namespace tcp_store_protocol_test

@@ -1,4 +1,4 @@
-// The TCP store over real sockets: addresses, foreign clients, limits, death.
+// Tests the TCP store over real sockets: addresses, foreign clients, limits, and the death of a client or server.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -50,7 +50,7 @@ class RawClient {
     return true;
   }
   // Gives the server's bytes, until it closes or until `bytes` have arrived.
-  std::string Hear(std::size_t bytes = ~std::size_t{0}) {
+  std::string Receive(std::size_t bytes = ~std::size_t{0}) {
     std::string all;
     char buffer[65536];
     while (all.size() < bytes) {
@@ -121,7 +121,7 @@ TEST_CASE("A port is free again as soon as its server has gone, connections or n
   StateFault(25, 1, "correct");
 }
 
-TEST_CASE("An address of somebody else cannot be served") {
+TEST_CASE("An address of another host cannot be served") {
   TcpStoreServer::Options options;
   options.host = "192.0.2.1";  // an address for documentation (RFC 5737)
   options.deadline = Soon();
@@ -142,7 +142,7 @@ TEST_CASE("A bound socket can be handed in, listening or not") {
     TcpStoreServer::Options options;
     options.listen_fd = fd;
     CheckWorks(*StartServer(std::move(options)));
-    CHECK(fcntl(fd, F_GETFD) == -1);  // the server owned it and closed it
+    CHECK(fcntl(fd, F_GETFD) == -1);  // the server owned the descriptor and has closed it
   }
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("A descriptor that is no TCP socket is refused") {
 
 // ---- connecting ----
 
-TEST_CASE("Nobody there: the error lists every address and why, at the deadline") {
+TEST_CASE("No server: the error lists every address and why, at the deadline") {
   const HeldPort held;
   TcpStoreClient::Options options;
   options.address = {.host = "localhost", .port = held.port()};
@@ -240,7 +240,7 @@ TEST_CASE("Processes of another job are refused with both names; a server withou
   CHECK(Has(refused.error().message(), "'mine'"));
   CHECK(Has(refused.error().message(), "'yours'"));
   CHECK(ConnectTo(*server, "mine"));
-  CHECK(ConnectTo(*StartServer(), "anybody's"));
+  CHECK(ConnectTo(*StartServer(), "any-job"));
   CHECK(Reaches(*server, [](const auto& stats) { return stats.refused == 1; }));
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("A client beyond the limit is refused with the limit, and has room whe
 
 // ---- foreign clients ----
 
-TEST_CASE("Foreign clients are dropped without an answer of ours and counted, while members meet undisturbed") {
+TEST_CASE("Foreign clients are dropped without an answer of ours and counted, while members are served undisturbed") {
   RecordingLogger logger;
   TcpStoreServer::Options options;
   options.logger = &logger;
@@ -283,7 +283,7 @@ TEST_CASE("Foreign clients are dropped without an answer of ours and counted, wh
     foreign_client.Say(word);
     // Returns when the server has closed. Only a TLS client gets an answer.
     const std::string not_spoken = ToText(kTlsNotSpoken);
-    CHECK(foreign_client.Hear() == (word.starts_with('\x16') ? not_spoken : ""));
+    CHECK(foreign_client.Receive() == (word.starts_with('\x16') ? not_spoken : ""));
   }
   { const RawClient scanner(*server); }  // connects and closes
   CHECK(Reaches(*server, [&](const auto& stats) { return stats.accepted == words.size() + 2; }));
@@ -303,9 +303,9 @@ TEST_CASE("A huge length after a right hello ends that connection only") {
   const auto server = StartServer();
   RawClient liar(*server);
   liar.Say(store_protocol::Encode(store_protocol::Hello{}));
-  CHECK(liar.Hear(14) == store_protocol::Encode(store_protocol::HelloReply{}));
+  CHECK(liar.Receive(14) == store_protocol::Encode(store_protocol::HelloReply{}));
   liar.Say(std::string("\xff\xff\xff\xff", 4));
-  CHECK(liar.Hear().empty());
+  CHECK(liar.Receive().empty());
   CHECK(Reaches(*server, [](const auto& stats) { return stats.broken == 1; }));
   CheckWorks(*server);
   StateFault(23, server->stats().broken, "correct");
@@ -368,12 +368,12 @@ TEST_CASE("Out of descriptors the server pauses accepting, does not spin, and go
   CHECK(pauses <= static_cast<std::uint64_t>((SteadyClock().Now() - since) / std::chrono::milliseconds(20)) + 3);
   setrlimit(RLIMIT_NOFILE, &before);
   caller.Say(store_protocol::Encode(store_protocol::Hello{}));
-  CHECK(caller.Hear(14) == store_protocol::Encode(store_protocol::HelloReply{}));
+  CHECK(caller.Receive(14) == store_protocol::Encode(store_protocol::HelloReply{}));
   CheckWorks(*server);
   StateFault(26, server->stats().accept_pauses, "correct");
 }
 
-TEST_CASE("A client for which the server has no descriptor is told so, and served when there is one") {
+TEST_CASE("A client for which the server has no descriptor gets that error, and is served when there is one") {
   TcpStoreServer::Options options;
   options.limits.accept_pause_ms = 20;
   const auto server = StartServer(std::move(options));
@@ -388,15 +388,15 @@ TEST_CASE("A client for which the server has no descriptor is told so, and serve
     return RawClient(*server);
   }();
   caller.Say(store_protocol::Encode(store_protocol::Hello{}));
-  const std::string heard = caller.Hear();
+  const std::string received = caller.Receive();
   setrlimit(RLIMIT_NOFILE, &before);
-  CHECK(heard.find("it cannot take connections: Too many open files: it takes 1 more file descriptor") !=
+  CHECK(received.find("the store cannot accept connections: Too many open files: it takes 1 more file descriptor") !=
         std::string::npos);
-  CHECK(heard.find("raise the limit (ulimit -n)") != std::string::npos);
+  CHECK(received.find("raise the limit (ulimit -n)") != std::string::npos);
   CheckWorks(*server);
 }
 
-TEST_CASE("A client that asks for much and reads nothing holds up nobody and is bounded") {
+TEST_CASE("A client that asks for much and reads nothing delays no other client and is bounded") {
   const auto server = StartServer();
   const auto member = ClientOf(*server);
   REQUIRE(member->Set("large", std::string(kMaxValueBytes, 'v'), Soon()));
@@ -407,10 +407,10 @@ TEST_CASE("A client that asks for much and reads nothing holds up nobody and is 
   for (std::uint64_t id = 1; id <= kRequests; ++id) requests += store_protocol::EncodeGet(id, Keys{"large"});
   glutton.Say(requests);
   for (int i = 0; i < 100; ++i) REQUIRE(member->Add("counter", 1, Soon()));
-  // At last the client reads, and all answers are there.
+  // When the client finally reads, it gets all answers.
   const std::size_t answer_bytes =
       store_protocol::kLengthBytes + store_protocol::kFrameHeadBytes + 4 + 5 + kMaxValueBytes;
-  CHECK(glutton.Hear(14 + kRequests * answer_bytes).size() == 14 + kRequests * answer_bytes);
+  CHECK(glutton.Receive(14 + kRequests * answer_bytes).size() == 14 + kRequests * answer_bytes);
 }
 
 // ---- the job's token ----
@@ -421,7 +421,7 @@ std::unique_ptr<TcpStoreServer> ServerWithToken(std::string_view token) {
   return StartServer(std::move(options));
 }
 
-TEST_CASE("Who knows the server's token uses the store; who has another one, or none, is told so at once") {
+TEST_CASE("A client with the server's token uses the store; one with another token, or none, gets an error at once") {
   struct Case {
     const char* server;
     const char* client;
@@ -451,7 +451,7 @@ TEST_CASE("Who knows the server's token uses the store; who has another one, or 
   CHECK(server->stats().auth_failed == 0);
 }
 
-TEST_CASE("Requests that come before the proof are answered by nobody, and change nothing") {
+TEST_CASE("Requests that come before the proof get no answer, and change nothing") {
   const auto server = ServerWithToken("secret");
   const auto member = ConnectTo(*server, "", Soon(), TokenOf("secret"));
   REQUIRE(member);
@@ -459,9 +459,9 @@ TEST_CASE("Requests that come before the proof are answered by nobody, and chang
   RawClient foreign_client(*server);
   foreign_client.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}) +
                      store_protocol::EncodeSet(1, entries) + store_protocol::EncodeGet(2, Keys{"key"}));
-  // The server takes the beginning of the requests for a proof, and the check of that proof fails.
-  const std::string heard = foreign_client.Hear();
-  std::string rest = heard;
+  // The server interprets the beginning of the requests as a proof, and the check of this proof fails.
+  const std::string received = foreign_client.Receive();
+  std::string rest = received;
   const auto challenge = store_protocol::TakeHelloReply(rest);
   REQUIRE((challenge && *challenge));
   CHECK((*challenge)->challenge.has_value());
@@ -481,17 +481,17 @@ TEST_CASE("Who is challenged and says nothing goes when the patience for hellos 
   const auto server = StartServer(std::move(options));
   RawClient silent(*server);
   silent.Say(store_protocol::Encode(store_protocol::Hello{.nonce = std::string(16, 'n')}));
-  std::string heard = silent.Hear();  // until the server closes
-  const auto challenge = store_protocol::TakeHelloReply(heard);
+  std::string received = silent.Receive();  // until the server closes
+  const auto challenge = store_protocol::TakeHelloReply(received);
   REQUIRE((challenge && *challenge));
   CHECK((*challenge)->challenge.has_value());
-  CHECK(heard.empty());
+  CHECK(received.empty());
   CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 1; }));
 }
 
-// ---- death ----
+// ---- the death of a client or server ----
 
-TEST_CASE("When the server goes, blocked waiters and later calls hear of it at once, with the address") {
+TEST_CASE("When the server goes, blocked waiters and later calls fail at once, with the address") {
   auto server = StartServer();
   const std::string address = server->address();
   const auto client = ClientOf(*server);
@@ -557,7 +557,8 @@ TEST_CASE("No socket of the store goes on to a program that this process execute
   int sockets = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename());
-    // By its name, not by fstat(): the server's thread may close the socket meanwhile, which ThreadSanitizer reports.
+    // Reads the link's name instead of calling fstat(), because the server's thread may close the socket at the same
+    // time, and ThreadSanitizer would report that.
     std::error_code gone;
     const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
     if (gone || !file.starts_with("socket:") || fd <= STDERR_FILENO) continue;

@@ -1,5 +1,5 @@
-// The TCP store with TLS: which clients it accepts, and which error the others get. store_conformance_test.cc tests a
-// store's guarantees through TLS as well.
+// Tests the TCP store with TLS: which clients it accepts, and which error the others get. store_conformance_test.cc
+// also tests a store's guarantees with TLS.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ Error Refused(const TcpStoreServer& server, const std::shared_ptr<const TlsConte
   const TimePoint begun = SteadyClock().Now();
   const auto client = ConnectTo(server, "", begun + std::chrono::minutes(10), nullptr, tls);
   REQUIRE(!client);
-  CHECK(SteadyClock().Now() < begun + std::chrono::minutes(5));  // at once, well before the deadline
+  CHECK(SteadyClock().Now() < begun + std::chrono::minutes(5));  // Connect fails at once, well before the deadline
   CAPTURE(client.error().ToString());
   CHECK(client.error().code() == ErrorCode::kAuth);
   CHECK(Has(client.error().ToString(), server.address()));
@@ -49,12 +49,12 @@ std::string Talk(const TcpStoreServer& server, std::string_view said) {
   address.sin_port = htons(server.port());
   REQUIRE(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   REQUIRE(send(fd, said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
-  std::string heard;
+  std::string received;
   char buffer[4096];
   for (ssize_t got; (got = recv(fd, buffer, sizeof buffer, 0)) > 0;)
-    heard.append(buffer, static_cast<std::size_t>(got));
+    received.append(buffer, static_cast<std::size_t>(got));
   close(fd);
-  return heard;
+  return received;
 }
 
 void CheckWorks(const TcpStoreServer& server, const std::shared_ptr<const TlsContext>& tls) {
@@ -82,20 +82,20 @@ TEST_CASE("tcp store with TLS: certificates of one authority serve, an expired o
   CheckWorks(*server, tls);
 }
 
-TEST_CASE("tcp store with TLS: a client without it is told so at once") {
+TEST_CASE("tcp store with TLS: a client without it gets that error at once") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
-  CHECK(Has(Refused(*server, nullptr).message(), "the store wants TLS"));
+  CHECK(Has(Refused(*server, nullptr).message(), "the store requires TLS"));
   CHECK(Reaches(*server, [](const auto& stats) { return stats.auth_failed == 1; }));
   CHECK(Reaches(*server, [](const auto& stats) { return stats.clients == 0; }));
 }
 
-TEST_CASE("tcp store: a client with TLS is told at once that the store has none") {
+TEST_CASE("tcp store: a client with TLS gets the error at once that the store has none") {
   const auto server = ServerWith(nullptr);
-  CHECK(Has(Refused(*server, TlsOf(PskOf('k'))).message(), "does not speak TLS, and this process does"));
+  CHECK(Has(Refused(*server, TlsOf(PskOf('k'))).message(), "does not speak TLS, but this process does"));
   CheckWorks(*server, nullptr);
 }
 
-TEST_CASE("tcp store with TLS: foreign clients hear nothing, and are counted") {
+TEST_CASE("tcp store with TLS: foreign clients receive nothing, and are counted") {
   const auto server = ServerWith(TlsOf(PskOf('k')));
   CHECK(Talk(*server, "GET / HTTP/1.1\r\n\r\n").empty());
   CHECK(Talk(*server, "SSH-2.0-OpenSSH_9\r\n").empty());

@@ -1,4 +1,5 @@
-// The TLS settings of a process: which source counts, errors that name what is missing, and no key in any message.
+// Tests the TLS settings of a process: which source has precedence, that errors name the missing variable, and that no
+// message contains a key.
 #include "rendezvous/tls_settings.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +52,7 @@ TEST_CASE("tls settings: the program goes first, and the environment fills in wh
   CHECK(FindTls(own, says_psk)->psk == own.psk);
 }
 
-TEST_CASE("tls settings: the job's token gives the key where nobody names one, the same for the same token") {
+TEST_CASE("tls settings: the job's token gives the key if no file is named, the same for the same token") {
   const auto key_by = [](std::string_view text, const Environment& environment) {
     return FindTls(std::nullopt, environment, JobToken::Make(text, "the token")->get())->psk;
   };
@@ -72,7 +73,7 @@ TEST_CASE("tls settings: what is missing or wrong is named, and no key is shown"
     CHECK(found.error().message().find(word) != std::string::npos);
     CHECK(found.error().ToString().find("c0ffee") == std::string::npos);
   };
-  refuse(Of({{"RONDO_TLS", "on"}}), "variable RONDO_TLS is 'on'; off, psk or certificates is wanted");
+  refuse(Of({{"RONDO_TLS", "on"}}), "variable RONDO_TLS is 'on'; expected off, psk or certificates");
   refuse(Of({{"RONDO_TLS", "psk"}}), "set variable RONDO_TOKEN or RONDO_TLS_PSK");
   refuse(Of({{"RONDO_TLS", "psk"}, {"RONDO_TLS_PSK", "c0ffee"}}), "64 hexadecimal digits");
   refuse(Of({{"RONDO_TLS", "psk"}, {"RONDO_TLS_PSK", "c0ffee" + std::string(58, 'z')}}), "64 hexadecimal digits");

@@ -1,8 +1,8 @@
-// Tests the promise of the proof by execution: a schedule gives the documented result, whatever the timing. A small
-// machine runs all ranks element by element in random order. Each step advances as far as its dependencies and its lane
-// allow. Lanes hold as little as one element, and may read sent memory as late as the receiver takes it. The machine
-// uses only step.h and layout.h and shares no code with the verifier, so the two check each other's interpretation of a
-// step. Every buffer is as long as the virtual vector: only the engine packs blocks in memory.
+// Executes schedules to test what the proof promises: a schedule gives the documented result, whatever the timing. A
+// small machine runs all ranks element by element in random order. Each step advances as far as its dependencies and
+// its lane allow. A lane may hold only one element, and may read sent memory only when the receiver takes it. The
+// machine uses only step.h and layout.h and shares no code with the verifier, so the two check each other's
+// interpretation of a step. Every buffer is as long as the virtual vector: only the engine packs blocks in memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Value Scaled(Value value, Rank rank) { return Mix(value, 1000 + static_cast<Valu
 Value Finished(Value value) { return Mix(value, 77); }
 
 struct LaneModel {
-  std::size_t capacity = 1;  // elements and headers in flight
+  std::size_t capacity = 1;  // maximum number of elements and headers in flight
   bool reads_late = true;    // true: memory is read when the receiver takes it; false: when the sender sends it
 };
 
@@ -92,7 +92,7 @@ class Machine {
   struct Progress {
     bool begun = false;
     std::uint64_t done = 0;      // elements that are done
-    std::uint64_t released = 0;  // elements of a send that are released
+    std::uint64_t released = 0;  // elements of a send whose memory is released
   };
   struct Node {
     std::array<std::vector<Value>, 3> memory;
@@ -267,7 +267,8 @@ TEST_CASE("whatever the timing, every rank holds the documented result") {
       for (const ScheduleKey& key : EveryKey(entry, world)) {
         if (!sample.Takes()) continue;
         const Schedule schedule = Build(entry, key);
-        // Zero elements, fewer than chunks, and uneven counts. With many blocks fewer counts are tried.
+        // The counts are zero, fewer elements than chunks, and numbers that cannot be divided evenly. With many blocks,
+        // fewer counts are tried.
         const bool many_blocks = BlocksOf(key.collective, world) > 1;
         for (const std::uint64_t count :
              many_blocks ? std::vector<std::uint64_t>{0, 3} : std::vector<std::uint64_t>{0, 3, 11}) {

@@ -1,6 +1,6 @@
-// The proof can fail: deliberately broken schedules are refused, with a counter-example that shows the place. The first
-// tests apply every mutation of mutate.h to every algorithm. The others are written by hand, one for each proved
-// property.
+// The proof can fail: deliberately broken schedules are refused, with a counter-example that shows where they are
+// wrong. The first tests apply every mutation of mutate.h to every algorithm. The others are written by hand, one for
+// each proved property.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -78,7 +78,7 @@ rank 0
 rank 1
   0: send output[0] to 0 transfer 1
   1: recv_reduce output[0] = rank 0 op output[0] transfer 0 finish after 0 war
-)") == "counter-example: these wait for one another for ever:"
+)") == "counter-example: these steps wait for each other forever:"
        "\n  rank 0 step 0 (send output[0] to 1 transfer 0), with rank 1 step 1 (recv_reduce output[0] = rank 0 op "
        "output[0] transfer 0 finish after 0 war), waits for"
        "\n  rank 1 step 0 (send output[0] to 0 transfer 1), with rank 0 step 1 (recv_reduce output[0] = output[0] op "
@@ -95,7 +95,7 @@ rank 1
   0: recv output[0:0] from 0 transfer 0
   1: send input[0:0] to 0 transfer 1 after 0 raw
 )");
-  CHECK(text.find("these wait for one another for ever") != std::string::npos);
+  CHECK(text.find("these steps wait for each other forever") != std::string::npos);
 }
 
 constexpr const char* kRunThatWaitsForItself = R"(schedule barrier dissemination world 2 root 0 in_place chunks 1
@@ -111,7 +111,7 @@ rank 1
 
 TEST_CASE("sends of one run may be held back for one another, so none may lead to what another waits for") {
   const std::string text = CounterExample(kRunThatWaitsForItself);
-  CHECK(text.find("these wait for one another for ever") != std::string::npos);
+  CHECK(text.find("these steps wait for each other forever") != std::string::npos);
   CHECK(text.find("goes together with one that waits for") != std::string::npos);
   const auto schedule = Parse(kRunThatWaitsForItself);
   REQUIRE(schedule);
@@ -135,8 +135,7 @@ rank 1
 TEST_CASE("overwriting what is still being sent is a race") {
   CHECK(CounterExample(WithChange(kExchange, "after 0 war, 1 raw", "after 1 raw")) ==
         "counter-example: rank 0 step 2 (copy output[0] = scratch[0] after 1 raw) may overwrite chunk 0 while rank 0 "
-        "step "
-        "0 (send output[0] to 1 transfer 0) still reads it: nothing orders the two");
+        "step 0 (send output[0] to 1 transfer 0) still reads it: nothing orders the two");
 }
 
 TEST_CASE("reading what is still being received is a race") {
@@ -164,8 +163,7 @@ rank 1
   1: recv output[1] from 0 transfer 1
   2: send output[0:2] to 0 transfer 2 after 0 raw, 1 raw
 )") == "counter-example: rank 0 step 2 (recv output[0:2] from 1 transfer 2 after 1 war) may overwrite chunk 0 while "
-       "rank 0 "
-       "step 0 (send output[0] to 1 transfer 0) still reads it: nothing orders the two");
+       "rank 0 step 0 (send output[0] to 1 transfer 0) still reads it: nothing orders the two");
 }
 
 TEST_CASE("a chain of dependencies through other chunks orders nothing") {
@@ -208,7 +206,7 @@ TEST_CASE("a dependency that says what is not so is refused") {
 
 TEST_CASE("a transfer that another rank expects elsewhere is refused, with both ends") {
   CHECK(CounterExample(WithChange(kExchange, "send output[0] to 1 transfer 0", "send output[0] to 1 transfer 5")) ==
-        "counter-example: the lane from rank 0 to rank 1 carries another thing than expected: rank 0 step 0 (send "
+        "counter-example: the lane from rank 0 to rank 1 does not carry what was expected: rank 0 step 0 (send "
         "output[0] to 1 transfer 5) meets rank 1 step 1 (recv_reduce scratch[0] = rank 0 op output[0] transfer 0 "
         "finish)");
 }
@@ -244,9 +242,8 @@ rank 2
 TEST_CASE("ranks that compute different expressions are refused, though each is a correct sum") {
   CHECK(CounterExample(WithChange(kExchange, "rank 0 op output[0] transfer 0", "output[0] op rank 0 transfer 0")) ==
         "counter-example: rank 1 step 1 (recv_reduce scratch[0] = output[0] op rank 0 transfer 0 finish) combines with "
-        "the "
-        "operands on the wrong sides: the lower rank's is the left one");
-  // Rank 2 adds the two other ranks in another grouping.
+        "the operands on the wrong sides: the lower rank's is the left one");
+  // Rank 2 groups the operands in another way than the other ranks: 0 + (1 + 2).
   CHECK(CounterExample(R"(schedule all_reduce tree world 3 root 0 out_of_place chunks 1
 rank 0
   0: send input[0] to 1 transfer 0
@@ -271,8 +268,7 @@ TEST_CASE("an average that divides on the way is refused") {
                                   "copy output[0] = scratch[0] finish "
                                   "after")) ==
         "counter-example: rank 0 step 2 (copy output[0] = scratch[0] finish after 0 war, 1 raw) finishes chunk 0, "
-        "which is "
-        "f((0+1)), not complete or already finished");
+        "which is f((0+1)), not complete or already finished");
 }
 
 TEST_CASE("a contribution that was not scaled is refused") {
@@ -287,13 +283,15 @@ rank 1
 )") == "counter-example: chunk 0 of rank 0's output is never written");
 }
 
-TEST_CASE("reading what nobody wrote is refused") {
-  CHECK(CounterExample(R"(schedule broadcast tree world 2 root 1 in_place chunks 1
+TEST_CASE("reading a chunk that no step wrote is refused") {
+  CHECK(
+      CounterExample(R"(schedule broadcast tree world 2 root 1 in_place chunks 1
 rank 0
   0: send output[0] to 1 transfer 0
 rank 1
   0: recv output[0] from 0 transfer 0
-)") == "counter-example: rank 0 step 0 (send output[0] to 1 transfer 0) reads chunk 0, which nobody has written there");
+)") ==
+      "counter-example: rank 0 step 0 (send output[0] to 1 transfer 0) reads chunk 0, which no step has written there");
 }
 
 TEST_CASE("an out-of-place input stays intact, and in place the input is not named") {
@@ -321,7 +319,7 @@ rank 1
 rank 2
   0: recv output[0:0] from 1 transfer 1
   1: send input[0:0] to 0 transfer 2 after 0 raw
-)") == "counter-example: rank 1 may leave the barrier before rank 2 has come");
+)") == "counter-example: rank 1 may leave the barrier before rank 2 has arrived");
 }
 
 TEST_CASE("in a barrier, what a rank merely sends later tells nothing: only a dependency does") {
@@ -367,8 +365,8 @@ TEST_CASE("of one lane alone, both ends must agree") {
 }
 
 TEST_CASE("sums that double again and again are refused, in no more time than the schedule is long") {
-  // Two ranks add each other's sum to their own eighty times, then one takes the other's. Both then hold some 10^33
-  // contributions in one expression.
+  // In turn, each of two ranks adds the other's sum to its own, eighty times. Then rank 1 copies rank 0's sum. Each
+  // result is now an expression of about 10^33 contributions.
   std::string one = "schedule all_reduce ring world 2 root 0 in_place chunks 1\nrank 0\n", other = "rank 1\n";
   constexpr int kTimes = 80;
   for (int i = 0; i < kTimes; ++i) {

@@ -1,5 +1,5 @@
-// For every reduction of every algorithm it is known which operands are inputs. tests/communicator/average_test.cc
-// checks by values that each input is scaled exactly once.
+// Checks that FindInputs classifies the operands of every reduction of every algorithm.
+// tests/communicator/average_test.cc checks by values that each input is scaled exactly once.
 #include "collectives/schedule/inputs.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Which blocks a rank contributes, owes and keeps, computed a second time in another way; and the position of blocks,
-// element by element.
+// Checks which blocks a rank contributes, which it must have at the end, and which its buffers contain, by computing
+// them in a second way. Also checks the positions of blocks, element by element.
 #include "collectives/schedule/layout.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,8 @@ Blocks List(const BlockSet& set) {
   return blocks;
 }
 
-// Defines each collective block by block: whether `rank` contributes `block`, and whether it must end with it.
+// Defines each collective block by block: whether `rank` contributes `block`, and whether it must have `block` at the
+// end.
 bool Brings(const ScheduleKey& key, Rank rank, int block) {
   switch (key.collective) {
     case Collective::kAllReduce:

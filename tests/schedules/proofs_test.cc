@@ -1,5 +1,5 @@
-// Every algorithm is proved, and has the costs that its paper states. All worlds up to 17 ranks are tested here, up to
-// 33 by `rondo verify`; larger worlds are sampled.
+// Every algorithm is proved, and has the costs that its paper states. All worlds up to 17 ranks are proved here, and
+// all up to 33 ranks by `rondo verify`. Larger worlds are sampled.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -70,10 +70,11 @@ TEST_CASE("counts per block are served by every algorithm whose ranks handle no 
 }
 
 TEST_CASE(
-    "a world of 200 ranks is proved at sampled chunks, ranks and lanes, and one of 1000 where pairs do not meet") {
+    "a world of 200 ranks is proved at sampled chunks, ranks and lanes, and one of 1000 where not all pairs are "
+    "connected") {
   for (const AlgorithmEntry& entry : AllAlgorithms()) {
-    const bool all_pairs_meet = entry.algorithm == Algorithm::kPairwise || entry.algorithm == Algorithm::kDirect;
-    const int world = all_pairs_meet ? 200 : 1000;
+    const bool all_pairs_connected = entry.algorithm == Algorithm::kPairwise || entry.algorithm == Algorithm::kDirect;
+    const int world = all_pairs_connected ? 200 : 1000;
     std::vector<int> hosts;
     for (int rank = 0; rank < world; ++rank) hosts.push_back(rank / 8);
     const auto status = ProveSamples(entry, {.collective = entry.collective,
@@ -88,7 +89,7 @@ TEST_CASE(
 
 TEST_CASE("algorithms whose schedules stay small are proved whole in a world of 1000") {
   const Proof doubling = ProofOf(Collective::kAllReduce, Algorithm::kRecursiveDoubling, 1000);
-  CHECK(doubling.rounds == 11);  // 9 rounds, and the fold
+  CHECK(doubling.rounds == 11);  // 9 rounds among 512 ranks, and 2 rounds for the other 488 ranks
   CHECK(doubling.max_peers == 10);
   const Proof tree = ProofOf(Collective::kAllReduce, Algorithm::kTree, 1000);
   CHECK(tree.rounds == 20);
@@ -210,7 +211,7 @@ TEST_CASE(
   CHECK(chunks_between_hosts == 8);  // each of four chunks crosses once to be combined, and its result returns once
 }
 
-TEST_CASE("two trees share the work: nobody sends more than two vectors, where the root of one tree sends log2 P") {
+TEST_CASE("two trees share the work: no rank sends more than two vectors, where the root of one tree sends log2 P") {
   for (const int world : {4, 5, 6, 7, 8, 16, 31, 32, 33}) {
     const Proof proof = ProofOf(Collective::kAllReduce, Algorithm::kDoubleTree, world);
     const AlgorithmCost cost = *PaperCost(Collective::kAllReduce, Algorithm::kDoubleTree, world);

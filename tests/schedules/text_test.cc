@@ -70,7 +70,7 @@ rank 4
 
 std::string Printed(const ScheduleKey& key) { return Print(Build(*FindAlgorithm(key.collective, key.algorithm), key)); }
 
-// The error of Parse for a schedule with one line exchanged.
+// The error of Parse for a schedule in which one line is replaced.
 std::string ErrorOf(std::string_view line, std::string_view by) {
   std::string text(kTreeOfFive);
   const std::size_t at = text.find(line);
@@ -183,7 +183,7 @@ TEST_CASE("a parse error names the line, what was expected and what stands there
         "schedule text, line 6: expected raw, war or waw, found \"rum\"");
   CHECK(ErrorOf("after 2 raw", "after 2 raw!") == "schedule text, line 6: expected the end of the line, found \"!\"");
   CHECK(ErrorOf("  4: send", "  5: send") == "schedule text, line 7: the next step of rank 0 is 4");
-  CHECK(ErrorOf("rank 1\n", "rank 2\n") == "schedule text, line 9: rank 2 stands where rank 1 should");
+  CHECK(ErrorOf("rank 1\n", "rank 2\n") == "schedule text, line 9: found rank 2, expected rank 1");
   CHECK(ErrorOf("rank 4\n", "") == "schedule text, line 20: the next step of rank 3 is 2");
 }
 
@@ -216,9 +216,9 @@ TEST_CASE("damaged text is refused, or is another schedule that prints as itself
 }
 
 TEST_CASE("text that ends early says what is missing") {
-  CHECK(Parse("\n# nothing\n").error().message() == "schedule text: nothing but empty lines");
+  CHECK(Parse("\n# nothing\n").error().message() == "schedule text: all lines are empty");
   CHECK(Parse("schedule barrier dissemination world 2 root 0 in_place chunks 1\nrank 0\n").error().message() ==
-        "schedule text: 1 of 2 ranks");
+        "schedule text: found 1 of 2 ranks");
   CHECK(Parse("schedule barrier dissemination world 1 root 0 in_place chunks 1\n0: send").error().message() ==
         "schedule text, line 2: expected \"rank\", found \"0\"");
 }

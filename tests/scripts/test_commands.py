@@ -37,7 +37,7 @@ class Interrupted(unittest.TestCase):
     def test_its_commands_end_with_it(self):
         self.expect_nothing_left_by(signal.SIGINT)
 
-    def test_its_commands_end_with_it_when_it_is_told_to_end(self):
+    def test_its_commands_end_with_it_when_it_is_asked_to_end(self):
         self.expect_nothing_left_by(signal.SIGTERM)
 
 

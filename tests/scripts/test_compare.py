@@ -353,7 +353,7 @@ class RunningPrograms(unittest.TestCase):
         self.driver(f"echo noise; echo '{json.dumps(point(3.5))}'")
         self.assertEqual(self.run_gloo()["points"][0]["median_us"], 3.5)
 
-    def test_a_failing_program_is_an_error_with_its_last_words(self):
+    def test_a_failing_program_is_an_error_with_its_last_lines(self):
         self.driver("echo no such device >&2; exit 7")
         self.assertEqual(self.run_gloo(), {"error": "exit status 7: no such device"})
 
@@ -471,7 +471,7 @@ class BoundsOfSharedMemory(unittest.TestCase):
             (point,) = floor.points(said, cell)
             self.assertEqual(point["median_us"], us)
 
-    def test_everybody_is_told_to_use_shared_memory(self):
+    def test_every_program_is_configured_for_shared_memory(self):
         cell = dataclasses.replace(self.SHM, bytes=1024)
         commands = {program.name: " ".join(program.command(Path("/b"), cell)) for program in [*grid.rondo("shm"), *grid.PEERS["shm"]]}
         self.assertIn("-T shm", commands["rondo"])
@@ -494,7 +494,7 @@ class BetweenHosts(unittest.TestCase):
         slower = dataclasses.replace(self.CELL, condition=grid.between_hosts("100mbit").name)
         self.assertAlmostEqual(grid.WIRE.points("", slower)[0]["median_us"], 10 * wire["median_us"])
 
-    def test_nobody_is_told_of_loopback_and_every_program_gets_the_same_cell(self):
+    def test_no_program_is_given_loopback_and_every_program_gets_the_same_cell(self):
         for program in [grid.RONDO, *grid.PEERS["tcp"]]:
             commands = self.commands(program)
             with self.subTest(program=program.name):

@@ -64,7 +64,7 @@ class TheTableTest(unittest.TestCase):
         rows = [row if row["fault"] != 8 else {**row, "fired": 0} for row in every_fault("sockets")]
         self.assertIn("MISSING", table(rows, "--layer", "sockets")[1])
 
-    def test_a_row_of_no_known_fault_or_layer_and_one_that_failed_are_told(self):
+    def test_a_row_of_no_known_fault_or_layer_and_one_that_failed_are_reported(self):
         for wrong in ({"fault": 40}, {"layer": "dreams"}, {"outcome": "FAILED"}, {"outcome": ""}):
             code, _ = table([*every_fault("sockets"), {**ROW, **wrong}], "--layer", "sockets")
             self.assertEqual(code, 1, wrong)
@@ -85,21 +85,21 @@ class TheSourcesTest(unittest.TestCase):
         cls.table = importlib.util.module_from_spec(importlib.util.spec_from_loader("fault_table", loader))
         loader.exec_module(cls.table)
 
-    def test_a_story_s_only_fault_becomes_a_row_under_its_numbers(self):
-        told = {"stories": 9, "violations": 0, "lone_faults": [
-            {"kind": "one_way", "stories": 3, "fired": 2, "times": 40, "ranks": {"correct": 1, "timeout": 5}, "longest_ms": 7.5},
-            {"kind": "short_pause", "stories": 2, "fired": 1, "times": 1, "ranks": {"correct": 4}, "longest_ms": 0.0}]}
-        every, one_way, pause = self.table.rows_of_chaos(json.dumps(told))
+    def test_the_only_fault_of_a_scenario_becomes_a_row_under_its_numbers(self):
+        totals = {"scenarios": 9, "violations": 0, "lone_faults": [
+            {"kind": "one_way", "scenarios": 3, "fired": 2, "times": 40, "ranks": {"correct": 1, "timeout": 5}, "longest_ms": 7.5},
+            {"kind": "short_pause", "scenarios": 2, "fired": 1, "times": 1, "ranks": {"correct": 4}, "longest_ms": 0.0}]}
+        every, one_way, pause = self.table.rows_of_chaos(json.dumps(totals))
         self.assertEqual((every["fault"], every["fired"], every["outcome"]), (39, 9, "correct"))
         self.assertEqual((one_way["fault"], one_way["fired"], one_way["outcome"], one_way["detected_ms"]),
                          ([6], 40, "correct; typed_error timeout", 7.5))
         self.assertEqual((pause["fault"], pause["outcome"], pause["detected_ms"]), ([3], "correct", None))
 
     def test_a_kind_of_fault_that_the_list_does_not_know_is_not_passed_over(self):
-        told = {"stories": 1, "violations": 0, "lone_faults": [{"kind": "moth", "stories": 1, "fired": 1, "times": 1, "ranks": {},
-                                                                "longest_ms": 0.0}]}
+        totals = {"scenarios": 1, "violations": 0, "lone_faults": [{"kind": "moth", "scenarios": 1, "fired": 1, "times": 1, "ranks": {},
+                                                                     "longest_ms": 0.0}]}
         with self.assertRaisesRegex(ValueError, "moth"):
-            self.table.rows_of_chaos(json.dumps(told))
+            self.table.rows_of_chaos(json.dumps(totals))
 
     def test_a_soak_s_line_becomes_a_row_that_its_kills_prove(self):
         rows = self.table.rows_of_soak("tcp: 90 s, seed 1: 4711 operations checked at rank 0, 17 generations, 9 kills, 2 stops\nand more\n")

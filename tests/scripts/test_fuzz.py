@@ -1,4 +1,4 @@
-"""tests/fuzz/run: when a fuzzer is believed, and what is told of a finding. The fuzzers here are scripts that play one."""
+"""tests/fuzz/run: when a fuzzer is believed, and how a finding is reported. The fuzzers here are scripts that play one."""
 
 import contextlib
 import importlib.machinery
@@ -65,7 +65,7 @@ class OneFuzzer(Player):
         self.assertEqual((outcome.inputs, outcome.edges), (100, 57))
         self.assertRegex(outcome.line(), r"^ok +toy +100 inputs +57 edges")
 
-    def test_is_told_how_much_to_do_and_with_which_limits(self):
+    def test_is_given_how_much_to_do_and_with_which_limits(self):
         said = self.folder / "said"
         self.fuzz(self.program(f'echo "$@" >{said}; {COUNTED}', words="\"RTA\""), inputs=50, times=2, seed=7)
         words = said.read_text().split()
@@ -111,9 +111,9 @@ class AllOfThem(Player):
         super().setUp()
         for harness in run.HARNESSES:
             self.program(COUNTED.replace("100", str(harness.inputs)), name=f"{harness.name}_fuzz")
-        told = " ".join(f"{planted.hex()}) echo '{word}'; exit 1;;" for planted, word in run.PLANTED)
-        self.told = f"case $hex in {told} {run.ENDLESS.hex()}) exec sleep 600;; esac"
-        self.program(CRASH, name="planted", hex_part=self.told)
+        cases = " ".join(f"{planted.hex()}) echo '{word}'; exit 1;;" for planted, word in run.PLANTED)
+        self.hex_part = f"case $hex in {cases} {run.ENDLESS.hex()}) exec sleep 600;; esac"
+        self.program(CRASH, name="planted", hex_part=self.hex_part)
 
     def run_script(self, *words):
         return subprocess.run([FOLDER / "run", "--programs", self.folder, *words], capture_output=True, text=True, timeout=120)
@@ -137,17 +137,17 @@ class AllOfThem(Player):
         self.assertEqual(answer.stdout.splitlines()[-1], "2 passed, 1 failed, 0 skipped")
 
     def test_where_planted_bugs_are_not_found_nothing_is_believed(self):
-        self.program(COUNTED.replace("100", str(run.CONTROL.inputs)), name="planted", hex_part=self.told)
+        self.program(COUNTED.replace("100", str(run.CONTROL.inputs)), name="planted", hex_part=self.hex_part)
         answer = self.run_script("--only", "frame")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("none of the planted bugs was found", answer.stdout)
         self.assertEqual(answer.stdout.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
 
     def test_where_a_planted_input_passes_nothing_is_believed(self):
-        self.program(CRASH, name="planted", hex_part=self.told.replace("exit 1", "exit 0"))
+        self.program(CRASH, name="planted", hex_part=self.hex_part.replace("exit 1", "exit 0"))
         answer = self.run_script("--only", "frame")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn(f"--hex {run.PLANTED[0][0].hex()} should be told as 'heap-buffer-overflow'", answer.stdout)
+        self.assertIn(f"--hex {run.PLANTED[0][0].hex()} should be reported as 'heap-buffer-overflow'", answer.stdout)
 
     def test_an_unknown_harness_is_wrong_usage_and_the_known_ones_are_named(self):
         answer = self.run_script("--only", "pim")
@@ -171,7 +171,7 @@ class Table(unittest.TestCase):
         for harness in run.HARNESSES:
             self.assertRegex(built, rf'(?m)^    "{harness.name}",$')
 
-    def test_is_told_line_by_line_while_it_runs(self):
+    def test_is_printed_line_by_line_while_it_runs(self):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             run.tell(fuzzing.Outcome(Harness("toy", 1), failure="crash by an input of 1 bytes", finding=b"\0", said="why\nand where"))

@@ -87,7 +87,7 @@ class Lab(unittest.TestCase):
         self.assertEqual(netlab("up", "1", "1gbit").returncode, 0)
         answer = netlab("up", "1", "1gbit")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("up already", answer.stderr)
+        self.assertIn("already up", answer.stderr)
 
 
 if __name__ == "__main__":

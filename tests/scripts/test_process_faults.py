@@ -39,7 +39,7 @@ def failed(**fields):
 
 
 class Judged(unittest.TestCase):
-    """Cases about ranks that say what they are told to say, and end."""
+    """Cases about ranks that print what the case lists, and end."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -123,7 +123,7 @@ class Judged(unittest.TestCase):
         self.expect("on which host", judge, {"says": [failed(host=""), CLEAN]})
         self.expect("names half an operation", judge, {"says": [failed(collective=""), CLEAN]})
         nothing = {key: value for key, value in failed(collective="").items() if key != "sequence"}
-        self.expect("nobody says in which operation", judge, {"says": [nothing, CLEAN]})
+        self.expect("no error says in which operation", judge, {"says": [nothing, CLEAN]})
 
     def test_operations_further_apart_than_one_fail_the_case(self):
         def judge(at, ranks):

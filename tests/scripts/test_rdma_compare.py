@@ -48,12 +48,12 @@ class Rounds(unittest.TestCase):
         self.assertRegex(text, r"all_reduce of 2 ranks, 8, us, every round:\n.*\n.*\n +tcp's time to ib's 2\.000")
         self.assertRegex(text, r"rondo +best +95.00 +median +92.50 +90.00 +95.00")
 
-    def test_each_missed_bar_is_told(self):
+    def test_each_missed_bar_is_reported(self):
         _, missed = rdma_compare.judge(rdma_compare.parse(ROUND), options("--min-bandwidth", "0.91", "--max-latency", "1.1"))
         self.assertEqual(missed, ["bandwidth of 64K: 0.900 of perftest's, at least 0.91",
                                   "latency of 8: 1.200 of perftest's, at most 1.1"])  # fmt: skip
 
-    def test_a_run_that_gave_no_figure_is_told(self):
+    def test_a_run_that_gave_no_figure_is_reported(self):
         seen = rdma_compare.parse(ROUND)
         self.assertEqual(rdma_compare.lacks(seen, options()), [])
         seen = rdma_compare.parse(ROUND.replace("bandwidth 65536 perftest 100.00", "bandwidth 65536 perftest "))

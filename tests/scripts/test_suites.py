@@ -49,7 +49,7 @@ class EndLine(unittest.TestCase):
         self.assertIn("failed: bad: exit status 3\n", text)
         self.assertIn("here I am", text)
 
-    def test_the_last_lines_of_a_command_that_failed_are_told_again_at_the_end(self):
+    def test_the_last_lines_of_a_command_that_failed_are_printed_again_at_the_end(self):
         status, text = run_suites(shell("bad", "seq 100; exit 3"))
         self.assertEqual(status, 1)
         self.assertIn("failed: bad: exit status 3\n      89\n      90\n", text)
@@ -60,7 +60,7 @@ class EndLine(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("tools/no-such-script: No such file", text)
 
-    def test_a_reason_that_many_cases_give_is_told_once(self):
+    def test_a_reason_that_many_cases_give_is_printed_once(self):
         status, text = run_suites(shell("b", "printf 'SKIP: disk: full\\nSKIP: disk: full\\n0 passed, 0 failed, 2 skipped\\n'", count=counting.count_end_line))
         self.assertIn("skipped: b: disk: full (2 times)\n", text)
         self.assertEqual(status, 0)
@@ -101,7 +101,7 @@ class EndLine(unittest.TestCase):
                                   arguments=["--gpu", "--prebuilt", "there"])
         self.assertEqual((status, text.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"))
 
-    def test_who_brings_no_folder_is_told_what_lays_it_out(self):
+    def test_a_call_without_a_folder_says_what_lays_it_out(self):
         command = [str(REPOSITORY / "tests/cuda/run_on_gpu"), "--prebuilt", "/nowhere"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual((run.returncode, run.stdout), (1, ""))
@@ -151,7 +151,7 @@ class Preparation(unittest.TestCase):
     def test_that_fails_is_the_failure_of_its_suite(self):
         status, text = run_suites(shell("one", "echo it ran", prepare=(["sh", "-c", "exit 7"],)))
         self.assertEqual((status, text.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"))
-        self.assertIn("failed: one: what it needs did not build: exit status 7", text)
+        self.assertIn("failed: one: building what it needs failed: exit status 7", text)
         self.assertNotIn("it ran", text)
 
     def test_builds_what_a_suite_needs_where_not_everything_is_built(self):
@@ -266,7 +266,7 @@ class Fuzzing(unittest.TestCase):
 
 
 class Room(unittest.TestCase):
-    def test_little_is_told_and_too_little_is_refused_by_the_fullest_folder(self):
+    def test_little_is_reported_and_too_little_is_refused_by_the_fullest_folder(self):
         free = {Path("/here"): 30 * room.GIB, Path("/tmp"): 3 * room.GIB}
         text, enough = room.shortage(free, free.get)
         self.assertEqual(text, "/tmp: 3.0 GiB of disk are free; a build of everything takes about 6 GiB")
@@ -423,7 +423,7 @@ class CountingBazel(unittest.TestCase):
         self.assertEqual((counts.passed, counts.failed), (1, 1))
         self.assertEqual(counts.failures, ["//a:bad failed\n      two is one"])
 
-    def test_of_a_program_that_names_no_cases_the_last_words_are_told(self):
+    def test_of_a_program_that_names_no_cases_the_last_lines_are_printed(self):
         self.target("//a:other", "FAILED", "".join(f"line {i}\n" for i in range(40)))
         self.assertEqual(self.count(3).failures, ["//a:other failed" + "".join(f"\n      line {i}" for i in range(28, 40))])
 

@@ -79,7 +79,7 @@ class Lab(unittest.TestCase):
         self.assertEqual(said.returncode, 1)
         self.assertTrue(re.search(r"wire_rate: host [12]: no cable", said.stderr), said.stderr)
 
-    def test_a_rate_that_is_none_is_told(self):
+    def test_a_rate_that_is_none_is_reported(self):
         said = wire_rate("--bin", BIN, "--rate", "fast")
         self.assertEqual(said.returncode, 1)
         self.assertIn("wire_rate: netlab up 4 fast", said.stderr)

@@ -58,17 +58,17 @@ TEST_CASE("every seed is safe under its faults, and goes on once they are healed
     CHECK(sum.kills > seeds / 10);
     CHECK(unharmed > seeds);
     CHECK(failed > seeds / 2);
-    CHECK(largest == kMostRanks);
+    CHECK(largest == kMaxRanks);
   }
-  MESSAGE(seeds, " seeds: ", unharmed, " ranks did all they had to, ", failed, " survivors were told an error, ",
-          corrupt, " of them of damaged frames, ", named_next, " of whom they waited for; ", went_on,
+  MESSAGE(seeds, " seeds: ", unharmed, " ranks did all they had to, ", failed, " survivors got an error, ", corrupt,
+          " of them of damaged frames, ", named_next, " of the rank that they waited for; ", went_on,
           " rebuilt and went on, ", stopped, " could not; ", sum.kills, " kills, ", sum.pauses, " pauses, ", sum.cuts,
           " connections cut, ", sum.flips, " bits turned, ", sum.held_back, " events held back, ", sum.silences,
           " silences, ", sum.refusals, " clients refused, ", sum.unknown, " unknown clients, ", stalled,
           " requests of the store stalled");
 }
 
-TEST_CASE("of a story's only fault it is told whether it fired, what the survivors got, and how late") {
+TEST_CASE("the outcome of a scenario's only fault says whether it fired, what the survivors got, and how late") {
   FiberStacks stacks;
   std::map<std::string_view, std::uint64_t> fired;
   for (std::uint64_t seed = 1; seed <= 400 / test::kJobsAreFewerBy; ++seed) {
@@ -78,7 +78,7 @@ TEST_CASE("of a story's only fault it is told whether it fired, what the survivo
     const LoneFault& lone = *outcome.lone;
     CHECK(lone.unharmed == outcome.unharmed);
     CHECK(static_cast<int>(lone.errors.size()) == outcome.failed);
-    CHECK((lone.told_after == Duration::zero() || !lone.errors.empty()));
+    CHECK((lone.last_error_after == Duration::zero() || !lone.errors.empty()));
     if (lone.fired == 0) CHECK(lone.errors.empty());
     fired[lone.kind] += lone.fired;
     for (const std::string_view harmless : {"short_pause", "delays", "foreign_client"})
@@ -95,7 +95,7 @@ TEST_CASE("of a story's only fault it is told whether it fired, what the survivo
   }
 }
 
-TEST_CASE("a seed tells one story, and another seed another") {
+TEST_CASE("a seed gives one scenario, and another seed another") {
   FiberStacks stacks;
   for (const std::uint64_t seed : {3, 17, 1234}) {
     const ChaosOutcome once = RunChaos(stacks, {.seed = seed});
@@ -104,17 +104,17 @@ TEST_CASE("a seed tells one story, and another seed another") {
   }
 }
 
-TEST_CASE("the story is told on demand, and that changes nothing") {
+TEST_CASE("the scenario is logged on demand, and that changes nothing") {
   FiberStacks stacks;
-  std::string told;
+  std::string log;
   const ChaosOutcome traced =
-      RunChaos(stacks, {.seed = 5, .trace = [&](const std::string& line) { told += line + "\n"; }});
-  CHECK(told.find("planned: ") != std::string::npos);
-  CHECK(told.find("all is healed") != std::string::npos);
+      RunChaos(stacks, {.seed = 5, .trace = [&](const std::string& line) { log += line + "\n"; }});
+  CHECK(log.find("planned: ") != std::string::npos);
+  CHECK(log.find("all faults have ended") != std::string::npos);
   CHECK(traced.trace_hash == RunChaos(stacks, {.seed = 5}).trace_hash);
 }
 
-// If one of these faults were not detected, the stories would prove nothing.
+// If one of these faults were not detected, the scenarios would prove nothing.
 TEST_CASE("a fault of Rondo's own is caught within 200 seeds") {
   FiberStacks stacks;
   for (const Negative negative : AllNegatives()) {

@@ -1,4 +1,4 @@
-// The basis of the stories: fibers, processes that run one at a time on virtual time, and their store.
+// The basis of the scenarios: fibers, processes that run one at a time on virtual time, and their store.
 #include "simulation/cluster.h"
 
 #include <doctest/doctest.h>
@@ -19,12 +19,12 @@ using std::chrono::seconds;
 
 TEST_CASE("a fiber goes on where it suspended itself, with what lay on its stack") {
   FiberStacks stacks;
-  std::string told;
+  std::string log;
   Fiber* self = nullptr;
   Fiber fiber(stacks, [&] {
     std::string mine = "a";
     for (int i = 0; i < 3; ++i) {
-      told += mine;
+      log += mine;
       mine += "b";
       self->Suspend();
     }
@@ -33,9 +33,9 @@ TEST_CASE("a fiber goes on where it suspended itself, with what lay on its stack
   for (int turns = 0; !fiber.ended(); ++turns) {
     REQUIRE(turns < 4);
     fiber.Resume();
-    told += "|";
+    log += "|";
   }
-  CHECK(told == "a|ab|abb||");
+  CHECK(log == "a|ab|abb||");
 }
 
 TEST_CASE("fibers have stacks of their own, and a stack serves one after the other") {
@@ -96,7 +96,7 @@ TEST_CASE("who goes first is drawn from the seed") {
   CHECK(std::count(orders.begin(), orders.end(), orders.front()) < 10);
 }
 
-TEST_CASE("it is told when time is over, and when nothing will ever happen") {
+TEST_CASE("Run reports when time is over, and when nothing will ever happen") {
   Town town(1);
   bool go = false;
   town.cluster.Spawn(0, [&] { town.cluster.Await([&] { return go; }, TimePoint::max()); });
@@ -124,7 +124,7 @@ TEST_CASE("a stopped process does nothing until it goes on, also where its time 
 TEST_CASE("a killed process is unwound at once") {
   Town town(1);
   const TimePoint start = town.Now();
-  bool told = false, unwound = false;
+  bool notified = false, unwound = false;
   town.cluster.Spawn(
       0,
       [&] {
@@ -132,10 +132,10 @@ TEST_CASE("a killed process is unwound at once") {
         CHECK(town.cluster.dying());
         unwound = true;
       },
-      [&] { told = true; });
+      [&] { notified = true; });
   town.network.Kill(0, start + seconds(1));
   CHECK(town.cluster.Run(start + seconds(60)) == Cluster::End::kDone);
-  CHECK(told);
+  CHECK(notified);
   CHECK(unwound);
   CHECK(town.Now() == start + seconds(1));
 }
@@ -146,15 +146,15 @@ StoreClient::Options Client(Rank self, TimePoint deadline) {
   return {.place = {.server = 2, .port = 0}, .self = self, .clients = 2, .job = "j", .deadline = deadline};
 }
 
-TEST_CASE("two processes meet at a simulated store, and one waits for what the other writes") {
+TEST_CASE("two processes use a simulated store, and one waits for what the other writes") {
   Town town(3);
   StoreNode store(town.network, town.cluster, 2, /*clients=*/2, /*ports=*/1);
   const TimePoint deadline = town.Now() + seconds(5);
-  std::string heard;
+  std::string value;
   town.cluster.Spawn(0, [&] {
     auto client = StoreClient::Connect(town.network, town.cluster, Client(0, deadline));
     REQUIRE(client.has_value());
-    heard = (*client)->WaitFor("key", deadline).value();
+    value = (*client)->WaitFor("key", deadline).value();
   });
   town.cluster.Spawn(1, [&] {
     auto client = StoreClient::Connect(town.network, town.cluster, Client(1, deadline));
@@ -164,10 +164,10 @@ TEST_CASE("two processes meet at a simulated store, and one waits for what the o
     CHECK((*client)->Set("key", std::string(10'000, 'v'), deadline));
   });
   CHECK(town.cluster.Run(town.Now() + seconds(10)) == Cluster::End::kDone);
-  CHECK(heard == std::string(10'000, 'v'));
+  CHECK(value == std::string(10'000, 'v'));
 }
 
-TEST_CASE("a key that does not come is named by the store, and a stalled one by nobody") {
+TEST_CASE("a key that does not come is named by the store, and a stalled one is not named") {
   Town town(3);
   StoreNode store(town.network, town.cluster, 2, 2, 1);
   const TimePoint start = town.Now();

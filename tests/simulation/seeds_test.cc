@@ -1,5 +1,6 @@
-// Thousands of simulated jobs with delays, slicing, clogs and kills. The results are correct sums or errors that name
-// the dead rank, and no job hangs. A failing seed prints the command that replays it.
+// Simulates thousands of jobs, with delays, bytes that arrive in slices, clogged links and killed ranks. Every result
+// must be a correct sum or an error that names the dead rank, and no job may hang. A failing seed prints the command
+// that replays it.
 //
 //   RONDO_SEEDS=20000   number of seeds (default: 2000, fewer under a sanitizer)
 //   RONDO_SEED=17       only this seed
@@ -9,7 +10,7 @@
 
 #include <string>
 
-#include "tests/simulation/story.h"
+#include "tests/simulation/scenario.h"
 
 namespace rondo {
 namespace seeds_test {
@@ -20,7 +21,7 @@ TEST_CASE("every seed gives right sums or an error that names the dead rank, and
   const std::uint64_t last = only != 0 ? only : test::SeedsFrom(2000);
   std::uint64_t kills = 0, failed_ranks = 0, slices = 0, clogs = 0, full_writes = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    const StoryOutcome outcome = RunStory({.seed = seed});
+    const ScenarioOutcome outcome = RunScenario({.seed = seed});
     CHECK_MESSAGE(outcome.violation.empty(), outcome.violation, "\n  replay: RONDO_SEED=", seed,
                   " bazel-bin/tests/simulation/simulation_test --source-file=*/seeds_test.cc");
     kills += outcome.killed;
@@ -30,20 +31,20 @@ TEST_CASE("every seed gives right sums or an error that names the dead rank, and
     full_writes += outcome.counters.full_writes;
   }
   if (only != 0) return;
-  // The faults must really have happened.
+  // The seeds must really have produced the faults.
   CHECK(kills > last / 10);
   CHECK(failed_ranks > kills / 2);
   CHECK(slices > last);
   CHECK(clogs > last / 10);
   CHECK(full_writes > last);
-  MESSAGE(last, " seeds: ", kills, " kills hit a working job, ", failed_ranks, " survivors told of it, ", slices,
+  MESSAGE(last, " seeds: ", kills, " kills hit a working job, ", failed_ranks, " survivors failed, ", slices,
           " sliced deliveries, ", clogs, " clogs, ", full_writes, " writes into full buffers");
 }
 
 TEST_CASE("one seed replays to the same trace") {
   for (const std::uint64_t seed : {3, 17, 1234}) {
-    const StoryOutcome a = RunStory({.seed = seed});
-    const StoryOutcome b = RunStory({.seed = seed});
+    const ScenarioOutcome a = RunScenario({.seed = seed});
+    const ScenarioOutcome b = RunScenario({.seed = seed});
     CHECK(a.trace_hash == b.trace_hash);
     CHECK(a.failed_ranks == b.failed_ranks);
   }

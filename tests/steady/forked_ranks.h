@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// Forks `ranks` processes, and waits for all. Each process exits with the status that `run` returns for its rank and
-// their rendezvous. Returns 0 if all returned 0, otherwise 1.
+// Forks `ranks` processes, and waits for all. Each process calls `run` with the common rendezvous and its rank, and
+// exits with the status that `run` returns. Returns 0 if all returned 0, otherwise 1.
 inline int RunForked(int ranks, const std::function<int(const std::string& rendezvous, int rank)>& run) {
   char directory[] = "/tmp/rondo-ranks-XXXXXX";
   if (mkdtemp(directory) == nullptr) return 1;

@@ -24,7 +24,7 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// The time of all threads of this process, in user mode and in the kernel.
+// The processor time of all threads of this process, in user mode and in the kernel.
 double ProcessorMs() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -46,7 +46,7 @@ rondo::Status Measure(int rank, const char* what, const std::function<rondo::Sta
   return status;
 }
 
-// A callback reports the end of the barrier, so no thread of this program advances it.
+// A callback reports the end of the barrier, so no thread of this program needs to advance the barrier.
 rondo::Status BarrierInBackground(rondo::Communicator& communicator) {
   std::mutex mutex;
   std::condition_variable ended;

@@ -3,8 +3,8 @@
 //
 //   steady_state RANKS OPERATIONS BYTES [checksums|fused]
 //
-// "checksums": uses only sockets, and every frame has a checksum. "fused": uses a fusion buffer, with ten tensors each
-// time.
+// "checksums": uses only sockets, and every frame has a checksum. "fused": each operation sums ten tensors through a
+// fusion buffer.
 //
 // Prints a line for each rank, "rank 0: 10000 operations, 0 allocations", and exits with 1 if there was an allocation.
 // It marks the measured interval with writes of "steady begin" and "steady end" to descriptor 99, so that
@@ -129,7 +129,7 @@ int RunRank(const std::string& rendezvous, int rank, int ranks, int operations, 
   bool good = operate(operations / 4 + 1);
   counting.store(false);
   Mark("steady end");
-  good = good && operate(20);  // no rank closes while another is still counting
+  good = good && operate(20);  // all ranks meet here, so that none closes while another still counts
   std::printf("rank %d: %d operations, %llu allocations\n", rank, operations,
               static_cast<unsigned long long>(allocations.load()));
   std::fflush(stdout);

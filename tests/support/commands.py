@@ -134,8 +134,8 @@ _held_ports = []
 
 
 def free_port():
-    """A loopback port that nobody listens on and that nobody else is given: it stays bound, without listening, to the
-    end, and a server that reuses addresses, as ours do, can still listen there."""
+    """A loopback port that no process listens on and that no other process is given: it stays bound, without listening,
+    to the end, and a server that reuses addresses, as ours do, can still listen there."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))

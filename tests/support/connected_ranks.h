@@ -1,4 +1,4 @@
-// N ranks as threads that meet through Connect, like processes.
+// N ranks as threads. Each calls Connect, as a process of a job does.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace rondo {
 
 using Connected = Result<std::unique_ptr<Communicator>>;
 
-// Rank r connects with the options each[r], all ranks at once. The rank and the world size are filled in.
+// Connects all ranks at once; rank r uses the options each[r]. This function sets the rank and the world size.
 inline std::vector<Connected> ConnectEach(std::vector<ConnectOptions> each) {
   std::vector<std::optional<Connected>> results(each.size());
   OnThreads(each.size(), [&](std::size_t rank) {

@@ -1,7 +1,8 @@
-// A transport around another one. Its lanes send from a plain device's memory, as network adapters send from a GPU's:
-// they use the device address of registered memory, and no code of the program touches the bytes there.
+// A transport that wraps another one. Its lanes send from the memory of a plain device (plain_device.h), as network
+// adapters send from a GPU's memory. The lanes use the device address of registered memory; no code of the program
+// under test accesses the bytes at that address.
 //
-// Thread rule: that of the inner transport.
+// Thread rule: as for the inner transport.
 #pragma once
 
 #include <array>
@@ -28,12 +29,12 @@ class PlainAdapters final : public DeviceRegistrar {
  public:
   explicit PlainAdapters(PlainDevice& device) : device_(device) {}
 
-  // Refuses all later registrations; lanes do not send memory that was refused.
+  // Refuses all later registrations. Lanes do not send memory that was refused.
   void Refuse() { refuses_ = true; }
   void SetSending(bool sends) { sends_ = sends; }
   bool sends() const { return sends_; }
-  int registered() const { return registered_; }  // current registrations
-  int asked() const { return asked_; }            // all requests for a registration
+  int registered() const { return registered_; }  // number of current registrations
+  int asked() const { return asked_; }            // number of all requests for a registration
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
@@ -42,8 +43,8 @@ class PlainAdapters final : public DeviceRegistrar {
     return std::unique_ptr<DeviceRegistration>(new Known(*this, memory.bytes));
   }
   // The bytes to send for `piece`: the device's bytes if the memory is registered, otherwise `piece` itself. If
-  // registered memory was freed meanwhile, other bytes are sent, even if new memory has the same address: an adapter
-  // would still use the old pages.
+  // registered memory was freed meanwhile, other bytes are sent, as from a real adapter, which would still use the old
+  // pages. New memory at the same address does not change that.
   Bytes Sent(Bytes piece) {
     const std::lock_guard lock(mutex_);
     for (const Known* const known : known_) {
@@ -84,7 +85,7 @@ class PlainAdapters final : public DeviceRegistrar {
   PlainDevice& device_;
   std::mutex mutex_;
   std::vector<const Known*> known_;
-  std::deque<std::vector<std::byte>> left_overs_;  // kept, because lanes may still read them
+  std::deque<std::vector<std::byte>> left_overs_;  // copies that must be kept, because lanes may still read them
   std::atomic<bool> refuses_{false}, sends_{true};
   std::atomic<int> registered_{0}, asked_{0};
   std::atomic<std::uint64_t> bytes_sent_{0};

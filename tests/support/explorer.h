@@ -1,9 +1,9 @@
-// Runs a few short threads in every possible order of their steps, up to a number of preemptions: a small stateless
-// model checker for lock-free code (after Musuvathi and Qadeer, "Iterative context bounding for systematic testing of
-// multithreaded programs", PLDI 2007). A step is an operation on an Explored atomic, so the tested code takes its
-// atomics as a parameter. Only one thread runs at a time, and memory is sequentially consistent. That is complete for
-// code whose atomic operations are all sequentially consistent. The threads are fibers, because switching kernel
-// threads takes far longer.
+// Runs a few short threads in every possible order of their steps, up to a number of preemptions. It is a small
+// stateless model checker for lock-free code (after Musuvathi and Qadeer, "Iterative context bounding for systematic
+// testing of multithreaded programs", PLDI 2007). A step is an operation on an Explored atomic, so the tested code
+// takes its atomics as a parameter. Only one thread runs at a time, and memory is sequentially consistent. This covers
+// all orders for code whose atomic operations are all sequentially consistent. The threads are fibers, because kernel
+// threads take far longer to switch.
 //
 //   Explorer explorer(/*max_preemptions=*/3);
 //   do {
@@ -28,7 +28,7 @@ class Explorer {
  public:
   explicit Explorer(int max_preemptions) : max_preemptions_(max_preemptions) {}
 
-  // Runs the bodies to their ends under the current schedule, or until all remaining ones are blocked.
+  // Runs all bodies under the current schedule, until they have ended or all remaining ones are blocked.
   void Run(std::vector<std::function<void()>> bodies) {
     threads_.clear();
     running_ = 0;
@@ -46,14 +46,14 @@ class Explorer {
         Choose();
       });
     while (!deadlocked_ && !threads_[running_].finished) threads_[running_].fiber.Resume();
-    // Ends the threads that are blocked forever: each gets a Deadlock.
+    // In threads that are blocked forever a Deadlock is thrown, so that they end.
     for (Thread& thread : threads_)
       if (!thread.fiber.ended()) thread.fiber.Resume();
     deadlocks_ += deadlocked_;
     ++schedules_;
   }
 
-  // Selects the next schedule in depth-first order. Returns false when all have been tried.
+  // Selects the next schedule in depth-first order. Returns false when all schedules have been tried.
   bool NextSchedule() {
     path_.resize(depth_);
     while (!path_.empty() && path_.back().chosen + 1 == path_.back().options) path_.pop_back();
@@ -65,11 +65,11 @@ class Explorer {
   int schedules() const { return schedules_; }
   int deadlocks() const { return deadlocks_; }
 
-  // ---- for code that runs inside ----
+  // ---- for code that Run executes ----
 
   // The index of this thread.
   std::size_t self() const { return running_; }
-  // Returns a value below `options`; every value is tried.
+  // Returns a value below `options`. Over all schedules every value is tried.
   std::size_t Pick(std::size_t options) {
     if (options == 1) return 0;
     if (depth_ == path_.size()) path_.push_back({0, options});
@@ -79,7 +79,7 @@ class Explorer {
   // A point at which another thread may run first.
   void Step() { BlockUntil(nullptr); }
 
-  // Blocks the thread until the condition holds. The condition is checked while no thread runs.
+  // Blocks the calling thread until `condition` returns true. It is called while no thread runs.
   void BlockUntil(std::function<bool()> condition) {
     Thread& self = threads_[running_];
     self.condition = std::move(condition);
@@ -104,8 +104,7 @@ class Explorer {
     std::size_t options;
   };
 
-  // Decides which thread runs next. The current thread is the first choice, so a schedule's first choice is not a
-  // preemption.
+  // Decides which thread runs next. The current thread is tried first, so the first schedule has no preemption.
   void Choose() {
     if (deadlocked_) return;
     std::vector<std::size_t> options;
@@ -129,7 +128,7 @@ class Explorer {
   std::deque<Thread> threads_;  // a deque, because fibers must not move
   std::size_t running_ = 0;
   int preemptions_ = 0;
-  std::size_t depth_ = 0;  // number of choices made in this run
+  std::size_t depth_ = 0;  // number of choices made in this run so far
   bool deadlocked_ = false;
 
   std::vector<Choice> path_;
@@ -137,7 +136,7 @@ class Explorer {
   int deadlocks_ = 0;
 };
 
-// An atomic whose every operation is a step.
+// An atomic for which every operation is a step.
 template <typename T>
 class Explored {
  public:

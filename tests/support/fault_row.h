@@ -1,10 +1,10 @@
-// A test that injects a fault of the list (tests/faults/faults.py) reports it here: which fault, how often the injector
-// counted it, and the outcome. If variable RONDO_FAULT_ROWS names a file, a line of JSON is appended to it, for
-// tests/faults/table; otherwise nothing happens.
+// A test that injects a fault of the list (tests/faults/faults.py) reports three things here: which fault, how often
+// the injector counted it, and the outcome. If the environment variable RONDO_FAULT_ROWS names a file, a line of JSON
+// is appended to the file, for tests/faults/table. Otherwise nothing happens.
 //
 //   StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
 //
-// The name of a case is that of its doctest test; several rows of one case become one line of the table.
+// In that table a case has the name of its doctest test, and all rows of a case become one line.
 //
 // Thread rule: only the thread that runs the test.
 #pragma once
@@ -31,13 +31,14 @@ namespace rondo {
 
 struct FaultRowDetails {
   std::string_view path = "tcp";  // the transport between the ranks
-  // From before the fault to the last error or result: an upper bound of the detection time.
+  // The time from before the fault to the last error or result. It is an upper bound of the detection time.
   std::optional<Duration> took = {};
-  // The table's layer: simulation, sockets (and other tests with threads), processes.
+  // The layer in the table that tests/faults/table makes: simulation, sockets (also other tests with threads), or
+  // processes.
   std::string_view layer = "sockets";
 };
 
-// `outcome` is "correct", "typed_error" with the codes, or other text that begins with one of these or with
+// `outcome` is "correct", or "typed_error" with the codes, or other text that begins with "correct", "typed_error" or
 // "documented".
 inline void StateFault(int fault, std::uint64_t fired, std::string_view outcome, const FaultRowDetails& details = {}) {
   const char* const file = std::getenv("RONDO_FAULT_ROWS");
@@ -60,7 +61,7 @@ inline void StateFault(int fault, std::uint64_t fired, std::string_view outcome,
   std::ofstream(file, std::ios::app) << line << std::flush;
 }
 
-// Reports the outcome of all ranks: "correct", or the codes of the ranks that failed.
+// Reports the outcome of all ranks: "correct" if all succeeded, otherwise the error codes of the ranks that failed.
 inline void StateFault(int fault, std::uint64_t fired, std::span<const Status> ranks,
                        const FaultRowDetails& details = {}) {
   std::set<std::string_view> codes;

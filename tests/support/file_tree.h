@@ -1,5 +1,5 @@
-// A tree of files that a test makes and uses instead of "/": the files of some machine's kernel. The destructor removes
-// it.
+// A tree of files that a test makes and uses instead of "/". It imitates the files in which a kernel describes a
+// machine. The destructor removes the tree.
 #pragma once
 
 #include <doctest/doctest.h>

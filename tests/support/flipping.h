@@ -1,12 +1,12 @@
-// A transport around another one. It flips a single bit in the stream from one rank to another, like a bad cable, card
-// or memory. The flip happens when the sender's lane takes the byte. So the receiver gets the same damage however it
-// receives the byte: copied, pushed into its memory, or read from the sender's memory.
+// A transport that wraps another one, and flips a single bit in the stream from one rank to another, like a bad cable,
+// card or memory. The flip happens when the sender's lane takes the byte. So the damage is the same in every mode of
+// receiving: copied, pushed into the receiver's memory, or read from the sender's memory.
 //
 //   FlippedBit bit{.from = 1, .to = 0, .offset = 64, .mask = 1};
 //   options.transport = std::make_shared<FlippingTransport>(network.transport(rank), bit);
 //   ... CHECK(bit.fired == 1);
 //
-// Thread rule: that of the inner transport; read `fired` only when no operation runs.
+// Thread rule: as for the inner transport. Read `fired` only when no operation runs.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace rondo {
 struct FlippedBit {
   Rank from = 0, to = 0;
   std::uint32_t lane = 0;
-  std::uint64_t offset = 0;  // in the stream of that lane and direction
+  std::uint64_t offset = 0;  // offset of the damaged byte in the stream that `from` sends to `to` on this lane
   unsigned char mask = 1;
   int fired = 0;                   // 1 after the lane has taken the byte
   std::uint64_t stream_bytes = 0;  // bytes that the lane has taken so far
@@ -48,8 +48,8 @@ class FlippingLane final : public PassingLane {
   }
 
  private:
-  // Returns the piece, which begins at stream offset `at`, or a damaged copy. Copies are kept, because the lane may
-  // still read them.
+  // `at`: the stream offset of the piece. Returns the piece, or a damaged copy of it if it contains the byte to damage.
+  // Copies are kept, because the lane may still read them.
   Bytes Damage(Bytes piece, std::uint64_t at) {
     if (bit_.offset < at || bit_.offset >= at + piece.size()) return piece;
     std::vector<std::byte>& copy = copies_.emplace_back(piece.begin(), piece.end());
@@ -71,7 +71,8 @@ class FlippingEndpoint final : public PassingEndpoint {
   // `bit` must outlive the endpoint.
   FlippingEndpoint(std::unique_ptr<Endpoint> endpoint, Rank rank, FlippedBit& bit)
       : PassingEndpoint(std::move(endpoint)), rank_(rank), bit_(bit) {}
-  ~FlippingEndpoint() override { EndInner(); }  // the lane's copies must outlive the inner endpoint
+  // ends the inner endpoint before lane_ is destroyed, because it may still read copies that lane_ owns
+  ~FlippingEndpoint() override { EndInner(); }
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override {
     RONDO_ASSIGN(Lane * lane, PassingEndpoint::Open(peer, index));

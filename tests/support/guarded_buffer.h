@@ -1,5 +1,5 @@
-// A buffer between guard bytes, so that a write just outside it is detected also without a sanitizer. It can begin at
-// any distance from an aligned address, as users' buffers do.
+// A buffer between guard bytes, so that a write just outside of it is detected even without a sanitizer. It can begin
+// at any distance from an aligned address, as users' buffers do.
 #pragma once
 
 #include <algorithm>

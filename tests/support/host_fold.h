@@ -1,5 +1,5 @@
-// Reduces several vectors with the host kernels, and computes averages as their contract requires (kernels/reduce.h).
-// For tests of reductions on devices.
+// For tests of reductions on devices: reduces several vectors with the host kernels, and computes averages as the
+// contract of these kernels requires (kernels/reduce.h).
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// Computes ((operands[0] op operands[1]) op ...), with `elements` elements each. `scales` are the factors of a
-// pre-multiplied sum; `divisor` is that of an average, otherwise 0.
+// Computes ((operands[0] op operands[1]) op ...) for vectors of `elements` elements. `scales`: the factors of a
+// pre-multiplied sum. `divisor`: the divisor of an average, otherwise 0.
 inline std::vector<std::byte> FoldOnHost(DataType users, ReduceOp op, std::vector<std::vector<std::byte>> operands,
                                          std::size_t elements, std::span<const double> scales, int divisor) {
   const bool averages = op == ReduceOp::kAvg && divisor > 0;

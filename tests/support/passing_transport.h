@@ -1,5 +1,5 @@
-// A transport and an endpoint that forward every call to another one, for tests that change or observe one of them
-// (passing_lane.h has the lane).
+// A transport and an endpoint that forward every call to another transport and endpoint, for tests that change or
+// observe them (passing_lane.h has the lane).
 #pragma once
 
 #include <memory>
@@ -36,7 +36,8 @@ class PassingEndpoint : public Endpoint {
   LinkEnd LinkTo(Rank peer) const override { return inner_->LinkTo(peer); }
 
  protected:
-  // Destroys the inner endpoint. For destructors of derived classes whose members must outlive it.
+  // Destroys the inner endpoint. Destructors of derived classes call it if their members must outlive the inner
+  // endpoint.
   void EndInner() { inner_.reset(); }
 
  private:

@@ -1,5 +1,5 @@
-// Data that can be checked exactly, at any offset, without a copy. Every byte is a function of a stream's seed and its
-// offset in the stream. So a byte that is lost, doubled, swapped or from another stream is detected at its place.
+// Data that can be checked exactly, at any offset, without a copy. Every byte is a function of the stream's seed and of
+// the byte's offset. So a byte that is lost, doubled, swapped or from another stream is detected at its offset.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline void FillPattern(std::uint64_t seed, std::uint64_t offset, MutableBytes b
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = PatternAt(seed, offset + i);
 }
 
-// The index of the first byte that differs from the stream's.
+// The index of the first byte that differs from the stream; nullopt: all bytes are equal.
 inline std::optional<std::size_t> PatternMismatch(std::uint64_t seed, std::uint64_t offset, Bytes bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] != PatternAt(seed, offset + i)) return i;

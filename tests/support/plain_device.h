@@ -1,5 +1,5 @@
-// A device simulated in host memory, for tests of device support. Accessing its addresses crashes, its copies proceed
-// late and in pieces, and its streams run only when they are polled.
+// A device simulated in host memory, for tests of device support. An access to its addresses crashes, its copies
+// proceed late and in pieces, and its streams run only when they are polled.
 #pragma once
 
 #include <sys/mman.h>
@@ -29,8 +29,9 @@
 
 namespace rondo {
 
-// Memory of the device: an address that crashes when it is accessed, and the real bytes between guards. Both map the
-// same pages, so code that works on pages, as an adapter does, finds the bytes at that address.
+// Memory of the device. An access to its device address crashes. The real bytes are at another address, between guard
+// bytes. Both addresses map the same pages, so code that works on pages, such as an adapter, finds the bytes at the
+// device address.
 class PlainDeviceMemory {
  public:
   static constexpr std::size_t kGuardBytes = 64;
@@ -60,7 +61,7 @@ class PlainDeviceMemory {
   std::byte* address() const { return static_cast<std::byte*>(trap_) + begin_; }
   std::size_t size() const { return bytes_; }
   std::uint64_t identity() const { return identity_; }
-  // The real bytes, for tests that fill and read them like work of the device.
+  // The real bytes. Tests fill and read them directly, instead of running work on the device.
   MutableBytes bytes() { return {shadow_ + begin_, bytes_}; }
   bool GuardsIntact() const {
     const auto is_guard = [](std::byte b) { return b == kGuard; };
@@ -70,13 +71,13 @@ class PlainDeviceMemory {
 
  private:
   friend class PlainDevice;
-  // To be called before the end of this object: keeps its addresses reserved, for memory of the same size.
+  // Keeps this object's addresses reserved, for memory of the same size. Call it before this object is destroyed.
   void* KeepPlace() {
     void* const kept = mmap(trap_, all_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     RONDO_CHECK(kept == trap_, "no address space");
     return std::exchange(trap_, nullptr);
   }
-  // The real address of bytes at a device address; null: they are not in this memory.
+  // The real address of the bytes at a device address; null: they are not in this memory.
   std::byte* Find(const void* device, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(device) - reinterpret_cast<std::uintptr_t>(trap_);
     if (at >= all_bytes_ || bytes > all_bytes_ - at) return nullptr;
@@ -94,8 +95,8 @@ class PlainDeviceMemory {
   void* trap_;
 };
 
-// A stream: work in order. The work runs when the stream is polled (an operation that waits for it does that), unless
-// the stream is held.
+// A stream: work that runs in order. The work runs when the stream is polled, unless the stream is held. An operation
+// that waits for the stream polls it.
 class PlainStream {
  public:
   void Put(std::function<void()> work) {
@@ -104,7 +105,7 @@ class PlainStream {
       return true;
     });
   }
-  // Adds a step that is repeated until it returns true.
+  // Adds a step. The step is repeated until it returns true.
   void PutStep(std::function<bool()> step) {
     const std::lock_guard lock(mutex_);
     steps_.push_back(std::move(step));
@@ -113,14 +114,14 @@ class PlainStream {
     const std::lock_guard lock(mutex_);
     held_ = held;
   }
-  // Runs the work; returns whether none is left.
+  // Runs the work. Returns true if no work remains.
   bool Run() {
     const std::lock_guard lock(mutex_);
     if (held_) ++held_looks_;
     while (!held_ && !steps_.empty() && steps_.front()()) steps_.pop_front();
     return steps_.empty();
   }
-  // How often the stream was polled while it was held.
+  // The number of times that the stream was polled while it was held.
   std::uint64_t held_looks() const { return held_looks_; }
 
  private:
@@ -147,29 +148,31 @@ class PlainDevice final : public Device {
     const std::lock_guard lock(mutex_);
     return std::all_of(memory_.begin(), memory_.end(), [](const auto& memory) { return memory->GuardsIntact(); });
   }
-  // Makes a copy fail, as on a faulty device, after `copies` more copies.
+  // Makes a copy fail, as on a faulty device, after `copies` further copies.
   void FailCopyAfter(std::uint64_t copies) { copies_left_ = copies; }
-  // Stops the progress of all copies.
+  // `held`: true stops the progress of all copies, false continues it.
   void HoldCopies(bool held) { held_ = held; }
-  // Simulates a driver that waits for streams: a call that checks an operation returns only when the operation's stream
+  // Simulates a driver that waits for streams. A call that checks an operation returns only when the operation's stream
   // continues, and all other calls wait meanwhile.
   void HoldUpCalls(bool held_up) { held_up_ = held_up; }
-  // Whether the device reaches other ranks' memory and exports its own.
+  // Sets whether the device can access other ranks' memory and exports its own.
   void SetPeers(bool has_peers) { has_peers_ = has_peers; }
-  // Whether others can open the memory that the device exports.
+  // Sets whether other ranks can open the memory that the device exports.
   void SetReachable(bool reachable) { reachable_ = reachable; }
-  // Makes the device time-sliced between processes: `number` is the device's, `process` the served process. 0: not
-  // time-sliced.
-  void SetServer(unsigned char number, std::uint64_t process) {
-    server_.device[0] = std::byte{number};
-    server_.process[0] = process;
+  // Makes the device time-sliced between processes. `number` identifies the device; 0: it is not time-sliced. `process`
+  // identifies the process that the device serves.
+  void SetTimeSlicedGpu(unsigned char number, std::uint64_t process) {
+    time_sliced_gpu_.device[0] = std::byte{number};
+    time_sliced_gpu_.process[0] = process;
   }
-  std::uint64_t folds() const { return folds_; }
-  std::uint64_t faults() const { return faults_; }          // number of failed copies
-  std::uint64_t held_calls() const { return held_calls_; }  // calls that returned only when a stream continued
-  // Bytes that copies moved to the host.
+  std::uint64_t reductions() const { return reductions_; }
+  std::uint64_t faults() const { return faults_; }  // number of failed copies
+  // The number of calls that waited until a stream continued.
+  std::uint64_t held_calls() const { return held_calls_; }
+  // The number of bytes that copies have moved to the host.
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
-  // The real address of bytes at the device's addresses, for a simulated adapter; null: not all bytes are the device's.
+  // The real address of the bytes at the device's addresses, for a simulated adapter; null: some bytes are not the
+  // device's.
   const std::byte* Behind(Bytes memory) { return Find(memory.data(), memory.size()); }
   // The identity of the memory at this address; 0: there is none.
   std::uint64_t IdentityOf(const std::byte* memory) {
@@ -196,8 +199,8 @@ class PlainDevice final : public Device {
   }
 
  private:
-  // Serializes work on the memory of several devices, only for ThreadSanitizer. Ranks order the work of their devices
-  // through a shared segment, which each of them maps at another address. ThreadSanitizer does not see that these
+  // Serializes work on the memory of several devices. Only ThreadSanitizer needs it. Ranks order the work of their
+  // devices through a shared segment, which each rank maps at another address. ThreadSanitizer does not see that these
   // mappings are the same memory.
   static std::mutex& Bus() {
     static std::mutex bus;
@@ -214,34 +217,34 @@ class PlainDevice final : public Device {
     std::uint64_t bytes_;
   };
 
-  // Access to the memory of other devices: runs the issued work late and in order. A Place, which ranks exchange, holds
-  // the device and the address there.
+  // Access to the memory of other devices. It runs the issued work late and in order. A MemoryHandle, which ranks
+  // exchange, contains the device and the address there.
   class Peers final : public DevicePeers {
    public:
     Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}
 
-    Result<Place> Show(const std::byte* memory, std::uint64_t) override {
-      Place place{};
+    Result<MemoryHandle> Export(const std::byte* memory, std::uint64_t) override {
+      MemoryHandle handle{};
       const std::lock_guard lock(Bus());
-      const Shown shown{&device_, const_cast<std::byte*>(memory)};
-      std::memcpy(place.data(), &shown, sizeof shown);
-      return place;
+      const Exported exported{&device_, const_cast<std::byte*>(memory)};
+      std::memcpy(handle.data(), &exported, sizeof exported);
+      return handle;
     }
-    Result<std::byte*> Find(const Place& place, bool) override {
-      Shown shown;
-      std::memcpy(&shown, place.data(), sizeof shown);
-      const auto [other, memory] = shown;
+    Result<std::byte*> Open(const MemoryHandle& handle, bool) override {
+      Exported exported;
+      std::memcpy(&exported, handle.data(), sizeof exported);
+      const auto [other, memory] = exported;
       if (!other->reachable_) return Fail(ErrorCode::kUnsupported, "a plain device that cannot be reached");
       if (std::find(others_.begin(), others_.end(), other) == others_.end()) others_.push_back(other);
       return memory;
     }
-    Server server() const override { return device_.server_; }
-    Result<const std::byte*> MeetingPlace() override {
+    TimeSlicedGpu time_sliced_gpu() const override { return device_.time_sliced_gpu_; }
+    Result<const std::byte*> BarrierState() override {
       return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
     }
-    Status Fold(const DeviceFold& fold) override {
-      ++device_.folds_;
-      begun_.push_back([this, fold] { Do(fold); });
+    Status Reduce(const DeviceReduce& reduction) override {
+      ++device_.reductions_;
+      begun_.push_back([this, reduction] { Do(reduction); });
       return {};
     }
     Status CopyWithin(std::byte* destination, const std::byte* source, std::uint64_t bytes) override {
@@ -258,7 +261,7 @@ class PlainDevice final : public Device {
     }
 
    private:
-    struct Shown {
+    struct Exported {
       PlainDevice* device = nullptr;
       std::byte* memory = nullptr;
     };
@@ -268,24 +271,24 @@ class PlainDevice final : public Device {
       begun_.pop_front();
       ++ended_;
     }
-    // The real address of memory of this device or of an opened one.
+    // The real address of memory of this device, or of memory that was opened from another device.
     std::byte* At(const std::byte* memory, std::uint64_t bytes) {
       std::byte* found = device_.Find(memory, bytes);
       for (PlainDevice* const other : others_)
         if (found == nullptr) found = other->Find(memory, bytes);
-      RONDO_CHECK(found != nullptr, "memory of nobody");
+      RONDO_CHECK(found != nullptr, "memory of no device");
       return found;
     }
-    void Do(const DeviceFold& fold) {
-      const std::uint64_t bytes = fold.elements * SizeOf(fold.type);
+    void Do(const DeviceReduce& reduction) {
+      const std::uint64_t bytes = reduction.elements * SizeOf(reduction.type);
       std::vector<std::vector<std::byte>> operands;
-      for (std::size_t i = 0; i < fold.count; ++i) {
-        const std::byte* const from = At(fold.operands[i], bytes);
+      for (std::size_t i = 0; i < reduction.count; ++i) {
+        const std::byte* const from = At(reduction.operands[i], bytes);
         operands.emplace_back(from, from + bytes);
       }
-      const std::vector<std::byte> result =
-          FoldOnHost(fold.type, fold.op, std::move(operands), fold.elements, fold.scales, fold.divisor);
-      std::memcpy(At(fold.destination, bytes), result.data(), bytes);
+      const std::vector<std::byte> result = FoldOnHost(reduction.type, reduction.op, std::move(operands),
+                                                       reduction.elements, reduction.scales, reduction.divisor);
+      std::memcpy(At(reduction.destination, bytes), result.data(), bytes);
     }
 
     PlainDevice& device_;
@@ -322,7 +325,7 @@ class PlainDevice final : public Device {
     Status Capture(DeviceStream, const DeviceProgram&) override {
       return Fail(ErrorCode::kUnsupported, "the plain device has no graphs");
     }
-    std::optional<GraphTrouble> TroubleOfGraphs() const override { return std::nullopt; }
+    std::optional<GraphFailure> FindGraphFailure() const override { return std::nullopt; }
     void EndGraphs() noexcept override {}
     Status Enter(DeviceStream stream, Sequence sequence, bool waits) override {
       if (stream == nullptr) return Fail(ErrorCode::kUnsupported, "the plain device has no default stream");
@@ -345,13 +348,13 @@ class PlainDevice final : public Device {
       return entered_.front().arrived->load();
     }
     Status Copy(CopyDirection direction, const DeviceCopy& copy) override {
-      if (left_->load() == kForGood) return Fail(ErrorCode::kAborted, "the streams have been let go");
+      if (left_->load() == kReleaseAll) return Fail(ErrorCode::kAborted, "the streams have been released");
       if (device_.copies_left_-- == 0) {
         ++device_.faults_;
         return Fail(ErrorCode::kDevice, "the copy has faulted");
       }
       auto& way = ways_[static_cast<std::size_t>(direction)];
-      RONDO_CHECK(way.size() < kMostCopies, "{} copies one way", way.size());
+      RONDO_CHECK(way.size() < kMaxCopies, "{} copies one way", way.size());
       way.push_back({direction, copy});
       return {};
     }
@@ -363,23 +366,23 @@ class PlainDevice final : public Device {
     }
     void Leave(Sequence sequence) noexcept override {
       Sequence last = left_->load();
-      while (last != kForGood && !left_->compare_exchange_weak(last, sequence)) {
+      while (last != kReleaseAll && !left_->compare_exchange_weak(last, sequence)) {
       }
     }
-    void LeaveForGood() noexcept override { left_->store(kForGood); }
+    void ReleaseAllStreams() noexcept override { left_->store(kReleaseAll); }
     void Drain() noexcept override {
       for (auto& way : ways_)
         while (!way.empty()) Move(way, std::numeric_limits<std::uint64_t>::max());
     }
 
-    void Rest() override { RONDO_CHECK(ways_[0].empty() && ways_[1].empty(), "copies under way"); }
+    void RunIdleCleanup() override { RONDO_CHECK(ways_[0].empty() && ways_[1].empty(), "copies under way"); }
     DevicePeers* peers(std::string& why) override {
-      if (!device_.has_peers_) why = "the plain device was told not to";
+      if (!device_.has_peers_) why = "the plain device has no peers";
       return device_.has_peers_ ? &peers_ : nullptr;
     }
 
    private:
-    static constexpr Sequence kForGood = std::numeric_limits<Sequence>::max();
+    static constexpr Sequence kReleaseAll = std::numeric_limits<Sequence>::max();
     struct Entered {
       Sequence sequence;
       PlainStream* stream;
@@ -427,7 +430,7 @@ class PlainDevice final : public Device {
     std::deque<Entered> entered_;
     std::array<std::deque<UnderWay>, 2> ways_;
     std::array<std::uint64_t, 2> ended_{};
-    // Shared, because streams may still poll it after the end of the queue.
+    // Shared, because streams may still poll this number after the queue is destroyed.
     const std::shared_ptr<std::atomic<Sequence>> left_ = std::make_shared<std::atomic<Sequence>>(0);
   };
 
@@ -441,12 +444,12 @@ class PlainDevice final : public Device {
   std::mutex mutex_;
   Random random_;
   std::vector<std::unique_ptr<PlainDeviceMemory>> memory_;
-  void* freed_ = nullptr;  // reserved addresses, of freed memory of freed_bytes_ bytes
+  void* freed_ = nullptr;  // the reserved addresses of freed memory; their size is freed_bytes_
   std::size_t freed_bytes_ = 0;
   std::atomic<std::uint64_t> copies_left_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<bool> held_{false}, held_up_{false}, has_peers_{true}, reachable_{true};
-  DevicePeers::Server server_;
-  std::atomic<std::uint64_t> folds_{0}, faults_{0}, held_calls_{0};
+  DevicePeers::TimeSlicedGpu time_sliced_gpu_;
+  std::atomic<std::uint64_t> reductions_{0}, faults_{0}, held_calls_{0};
   std::atomic<std::uint64_t> pinned_bytes_{0}, bytes_to_host_{0};
 };
 

@@ -1,4 +1,4 @@
-// N ranks as threads, each with a communicator: the fixture of all tests that run ranks in one process.
+// N ranks as threads, each with a communicator. All tests that run ranks in one process use it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,9 +20,9 @@ namespace rondo {
 struct RankJob {
   std::vector<std::shared_ptr<Transport>> transports;  // indexed by rank
   std::vector<PeerIdentity> peers;                     // indexed by rank
-  Duration timeout = std::chrono::seconds(20);         // far longer than anything in a test should take
+  Duration timeout = std::chrono::seconds(20);         // far longer than anything in a test takes
   std::uint64_t id = 1;
-  std::function<void(CommunicatorOptions&)> adjust = nullptr;  // changes the options of every rank
+  std::function<void(CommunicatorOptions&)> adjust = nullptr;  // changes the options of every rank; null: no change
 };
 
 inline std::vector<PeerIdentity> IdentitiesOf(const std::vector<std::shared_ptr<Transport>>& transports,
@@ -57,8 +57,8 @@ inline Result<std::unique_ptr<Communicator>> MakeRank(const RankJob& job, Rank r
   return Communicator::Create(std::move(options));
 }
 
-// Makes each rank's communicator on its own thread and runs `body` there. All communicators live until every body has
-// returned, as in a job whose ranks end together.
+// Makes each rank's communicator on a separate thread and runs `body` there. All communicators live until every body
+// has returned, as in a job whose ranks end together.
 inline void OnRanks(const RankJob& job, const std::function<void(Communicator&)>& body) {
   const auto ranks = static_cast<int>(job.transports.size());
   std::barrier<> end(ranks);

@@ -1,5 +1,5 @@
-// With a sanitizer everything takes ten to fifty times as long. So tests that try all cases in a release build try only
-// a sample with a sanitizer: the sanitizer sees every kind of case, the release build every case.
+// With a sanitizer, everything takes ten to fifty times as long. So tests that try all cases in a release build try
+// only a sample with a sanitizer. The sanitizer sees every kind of case, and the release build sees every case.
 #pragma once
 
 namespace rondo {
@@ -10,15 +10,15 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// The stride of a sweep: 1, or `k` with a sanitizer.
+// The stride of a loop over all cases: `k` with a sanitizer, otherwise 1.
 constexpr int Every(int k) { return kSanitized ? k : 1; }
 
-// Selects every combination of nested sweeps in a release build, and one of `k` with a sanitizer. Each value of each
-// sweep is still selected if `k` has no common divisor with the length of any sweep.
+// For nested loops over test values: selects every combination in a release build, and one of `k` combinations with a
+// sanitizer. If `k` has no common divisor with the length of any loop, each value of each loop is still selected.
 class Sample {
  public:
   explicit Sample(int k) : stride_(Every(k)) {}
-  // To be called once for each combination.
+  // Must be called once for each combination. True: the combination is selected.
   bool Takes() { return number_++ % stride_ == 0; }
 
  private:

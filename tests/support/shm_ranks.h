@@ -1,4 +1,5 @@
-// N ranks as threads over shared memory and TCP. Each rank has its own transports, as in its own process.
+// N ranks as threads, which use shared memory and TCP. Each rank has its own transports, as if it were a separate
+// process.
 #pragma once
 
 #include <doctest/doctest.h>

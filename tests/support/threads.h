@@ -6,7 +6,8 @@
 
 namespace rondo {
 
-// Threads 0 to count - 1, each of which runs a copy of `body` with its number. The destructor waits for them.
+// Threads with the numbers 0 to count - 1. Each runs a copy of `body` with its number. The destructor waits for all of
+// them.
 class Threads {
  public:
   template <class Number, class Body>

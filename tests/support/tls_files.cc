@@ -41,7 +41,7 @@ struct TlsFiles::Signed {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = X509_new();
 
-  // `signer` is null for a certificate that signs itself; that certificate is an authority.
+  // `signer`: null for a certificate that signs itself. Such a certificate is an authority.
   Signed(const std::string& name, const Signed* signer, const Validity& validity) {
     RONDO_CHECK(key != nullptr && certificate != nullptr);
     static_assert(sizeof(long) == 8);

@@ -10,7 +10,7 @@
 
 namespace rondo::testing {
 
-// Times relative to now; negative: in the past.
+// The validity period of a certificate, as times from now; negative: in the past.
 struct Validity {
   std::chrono::seconds from = std::chrono::hours(-1);
   std::chrono::seconds until = std::chrono::hours(24);
@@ -23,10 +23,10 @@ class TlsFiles {
   TlsFiles(const TlsFiles&) = delete;
   TlsFiles& operator=(const TlsFiles&) = delete;
 
-  // The options of a job member whose certificate is signed by the authority `ca`. The first use of a name makes that
-  // authority.
+  // The options of a job member with a certificate signed by the authority `ca`. If `ca` is used for the first time,
+  // the authority is made first.
   TlsOptions Member(const std::string& ca, const std::string& name, Validity validity = {});
-  // Writes a file with this content into the folder.
+  // Writes a file with this content into the folder, and returns its path.
   std::string Write(const std::string& name, const std::string& content);
 
  private:
@@ -37,7 +37,7 @@ class TlsFiles {
   std::map<std::string, std::unique_ptr<Signed>> authorities_;
 };
 
-// A key for TlsMode::kPsk; each letter gives another key.
+// A key for TlsMode::kPsk. Different letters give different keys.
 inline TlsOptions PskOf(char letter) {
   TlsOptions options;
   options.mode = TlsMode::kPsk;

@@ -1,19 +1,20 @@
 // Memory that is not sequentially consistent, for the Explorer. A load may return any value that the C++ memory model
 // still allows the thread to see, and every such value is tried. So this covers what ARM processors may do, except for
-// the two effects named below.
+// the two effects at the end of this comment.
 //
 // The model (after the operational "view" semantics of Kang et al., "A promising semantics for relaxed-memory
 // concurrency", POPL 2017, without promises):
-//   - Each atomic has the history of its stores. For each atomic, a thread has the oldest store that it may still read:
-//     no store before one that it has read or written, or that happens before it.
-//   - A release store carries the thread's view; an acquire load that reads the store adopts that view.
-//   - A sequentially consistent load reads no store older than the last sequentially consistent one.
-//   - A read-modify-write reads the last store.
+//   - Each atomic has the history of its stores. For each atomic, a thread remembers the oldest store that it may still
+//     read. It reads no store older than one that it has read or written, or than one that happens before the load.
+//   - A release store carries the thread's view. An acquire load that reads the store adopts that view.
+//   - A sequentially consistent load reads no store older than the latest sequentially consistent one.
+//   - A read-modify-write reads the latest store.
 //   - Plain memory (PlainCell) has no values; only its accesses are checked. Two accesses are a data race if one of
 //     them is a write and neither happens before the other.
-// Two effects are left out. Stores take effect in the order in which they are made, so this finds no error that needs
-// two threads' stores to one atomic to be seen in another order. Loads move before earlier stores of their thread only
-// as far as stale values show it. For single-writer counters and flags the model is sufficient.
+// Two effects are not modelled. First, stores take effect in the order in which they are made. So the model finds no
+// error that needs two threads' stores to one atomic to be seen in another order. Second, a load is not reordered
+// before earlier stores of its thread, except where reading a stale value has the same effect. For counters and flags
+// with a single writer the model is sufficient.
 //
 //   Explorer explorer(3);
 //   do {
@@ -48,8 +49,8 @@ class WeakMemory {
   friend class WeakAtomic;
   friend class PlainCell;
 
-  // A thread's view, or the view that a store carries. `clock` has each thread's last known event; `oldest` has, for
-  // each atomic, the oldest store that may still be read.
+  // A thread's view, or the view that a store carries. `clock` has the latest known event of each thread. `oldest` has,
+  // for each atomic, the oldest store that may still be read.
   struct Seen {
     std::vector<std::uint64_t> clock;
     std::vector<std::size_t> oldest;
@@ -89,17 +90,17 @@ class WeakAtomic {
     memory_->Tick();
     std::size_t first = memory_->Oldest(number_);
     if (order == std::memory_order_seq_cst) first = std::max(first, last_seq_cst_);
-    // A store becomes visible eventually: no thread reads the same stale value twice in a row.
+    // No thread reads the same stale value twice in a row, because every store becomes visible eventually.
     const bool again = last_was_stale_ && last_reader_ == memory_->self() && last_read_ == first;
     if (again) ++first;
-    // The newest store is tried first, so that the first schedules are the ordinary ones.
+    // The newest store is tried first, so that the first schedules are those without stale values.
     const std::size_t back = memory_->explorer_.Pick(history_.size() - first);
     last_reader_ = memory_->self();
     last_read_ = history_.size() - 1 - back;
     last_was_stale_ = back > 0;
     return Read(last_read_, order);
   }
-  // For code that would load in a loop: waits until there is a store newer than the last one that this thread has read.
+  // For code that would load in a loop. Waits until there is a store newer than the one that this thread read last.
   void AwaitNewer() {
     const std::size_t read = memory_->Oldest(number_);
     memory_->explorer_.BlockUntil([this, read] { return history_.size() - 1 > read; });
@@ -156,7 +157,7 @@ class WeakAtomic {
   bool last_was_stale_ = false;
 };
 
-// Plain memory without values: only accesses are recorded.
+// Plain memory without values. Only accesses are recorded.
 class PlainCell {
  public:
   explicit PlainCell(WeakMemory& memory) : memory_(&memory) {}
@@ -182,8 +183,8 @@ class PlainCell {
 
   WeakMemory* memory_;
   std::size_t written_by_ = 0;
-  std::uint64_t written_ = 0;         // 0: before the threads began
-  std::vector<std::uint64_t> reads_;  // indexed by thread: the time of its last read
+  std::uint64_t written_ = 0;         // the time of the latest write; 0: before the threads began
+  std::vector<std::uint64_t> reads_;  // for each thread, the time of its latest read
 };
 
 }  // namespace rondo

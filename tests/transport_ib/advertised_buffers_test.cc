@@ -1,4 +1,4 @@
-// Which bytes of a stream belong to advertised buffers (windows), as receiver and sender compute it.
+// Tests which bytes of a stream belong to advertised buffers, as the receiver and the sender compute it.
 #include "transport/ib/advertised_buffers.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ TEST_CASE("what came by windows lies there, and all else in the ring") {
   CHECK(r.Runs(310, 370) == "ring 360, window 660 370, ");
 }
 
-TEST_CASE("nothing comes by a window that is not there, or not told, or beyond its end, or with a gap") {
+TEST_CASE("nothing arrives in a buffer that does not exist, or is not advertised, or beyond its end, or with a gap") {
   Received r;
   CHECK_FALSE(r.buffers.Take(0, 1));
   r.buffers.Add(100, r.At(0, 50), 7);
@@ -66,7 +66,7 @@ TEST_CASE("nothing comes by a window that is not there, or not told, or beyond i
   CHECK(r.buffers.Take(120, 30));
 }
 
-TEST_CASE("a window is told as it is, unless everything of it has arrived, and once") {
+TEST_CASE("a buffer is advertised as it is, once, unless all its bytes have arrived") {
   Received r;
   r.buffers.Add(100, r.At(0, 50), 7);
   r.buffers.Add(150, r.At(500, 50), 8);
@@ -102,21 +102,21 @@ TEST_CASE("when the connection is gone nothing more comes by its windows, and wh
   CHECK(r.buffers.Take(250, 10));
 }
 
-TEST_CASE("room comes with what is consumed, whether it was told or not") {
+TEST_CASE("room grows by what is consumed, whether it was advertised or not") {
   Received r;
   std::uint64_t begin = 0;
   while (!r.buffers.full()) r.buffers.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
-  CHECK(begin == 10 * kMostAdvertised);
+  CHECK(begin == 10 * kMaxAdvertised);
   r.buffers.OnAdvertised(3);
   r.buffers.Consume(9);
   CHECK(r.buffers.full());
   r.buffers.Consume(55);
   CHECK_FALSE(r.buffers.full());
-  CHECK(r.buffers.Unadvertised(0) == kMostAdvertised - 5);
+  CHECK(r.buffers.Unadvertised(0) == kMaxAdvertised - 5);
   CHECK(r.buffers.UnadvertisedAt(0).begin == 50);
   for (int i = 0; i < 5; ++i) r.buffers.Add(std::exchange(begin, begin + 10), r.At(0, 10), 7);
   CHECK(r.buffers.full());
-  CHECK(r.buffers.UnadvertisedAt(kMostAdvertised - 1).begin == 10 * kMostAdvertised + 40);
+  CHECK(r.buffers.UnadvertisedAt(kMaxAdvertised - 1).begin == 10 * kMaxAdvertised + 40);
   r.buffers.Clear();
   CHECK(r.buffers.empty());
   CHECK(r.buffers.Unadvertised(0) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("room comes with what is consumed, whether it was told or not") {
 
 Grant At(std::uint64_t begin, std::uint64_t bytes) { return {.begin = begin, .bytes = bytes, .address = begin + 5000}; }
 
-TEST_CASE("a sender goes from ring to window to ring, as it has been told by then") {
+TEST_CASE("a sender goes from ring to buffer to ring, as advertised by then") {
   Grants grants;
   const auto way = [&](std::uint64_t from, std::uint64_t until) {
     const Grant* const grant = grants.At(from, until);
@@ -153,7 +153,7 @@ TEST_CASE("a grant that comes late counts from where the sender is; too many, or
   CHECK_FALSE(grants.Add(At(149, 50), 200));
   CHECK_FALSE(grants.Add(At(200, 0), 200));
   CHECK_FALSE(grants.Add(At(200, std::numeric_limits<std::uint64_t>::max()), 200));
-  for (std::uint64_t i = 0; i < kMostAdvertised; ++i) REQUIRE(grants.Add(At(200 + 10 * i, 10), 200));
+  for (std::uint64_t i = 0; i < kMaxAdvertised; ++i) REQUIRE(grants.Add(At(200 + 10 * i, 10), 200));
   CHECK_FALSE(grants.Add(At(5000, 10), 209));
   CHECK(grants.Add(At(5000, 10), 210));
 }

@@ -1,4 +1,5 @@
-// How adapters can reach memory of GPUs: every possible result, from invented facts.
+// Tests the choice of the method by which adapters access GPU memory, on invented facts that lead to every possible
+// result.
 #include "transport/ib/device_memory_probe.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,7 @@ namespace device_memory_probe_test {
 
 bool Has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
-// A machine that supports both ways.
+// The facts of a machine that supports dma-buf and peer memory.
 DeviceMemoryFacts Able() {
   return {.library_has_dma_buf = true,
           .adapters = {{.adapter = "mlx5_0:1", .refusal = 0}, {.adapter = "mlx5_1:1", .refusal = 0}},
@@ -26,7 +27,7 @@ TEST_CASE("where all can both ways may be tried") {
   CHECK(ways.no_peer_memory.empty());
 }
 
-TEST_CASE("a library that is too old, and an adapter that cannot, are told by name, and peer memory is left") {
+TEST_CASE("a library that is too old, and an adapter that cannot, are reported by name, and peer memory is left") {
   DeviceMemoryFacts old = Able();
   old.library_has_dma_buf = false;
   DeviceMemoryWays ways = DecideDeviceMemory(old, DeviceMemoryChoice::kAuto);
@@ -36,7 +37,7 @@ TEST_CASE("a library that is too old, and an adapter that cannot, are told by na
   DeviceMemoryFacts one_cannot = Able();
   one_cannot.adapters[1].refusal = EOPNOTSUPP;
   ways = DecideDeviceMemory(one_cannot, DeviceMemoryChoice::kAuto);
-  CHECK(Has(ways.no_dma_buf, "mlx5_1:1 takes none (Operation not supported)"));
+  CHECK(Has(ways.no_dma_buf, "mlx5_1:1 does not accept a dma-buf (Operation not supported)"));
   CHECK(!Has(ways.no_dma_buf, "mlx5_0"));
   CHECK(Has(ways.no_dma_buf, "Linux 5.12"));
   CHECK(ways.no_peer_memory.empty());
@@ -67,7 +68,8 @@ TEST_CASE("a way that is named is tried whatever is known, and no other") {
   ways = DecideDeviceMemory(neither, DeviceMemoryChoice::kPeerMemory);
   CHECK(Has(ways.no_dma_buf, "not allowed"));
   CHECK(ways.no_peer_memory.empty());
-  // One exception: a missing function cannot be called.
+  // If libibverbs lacks the function, even a method that the user has chosen is not tried, because there is nothing to
+  // call.
   neither.library_has_dma_buf = false;
   CHECK(!DecideDeviceMemory(neither, DeviceMemoryChoice::kDmaBuf).no_dma_buf.empty());
 

@@ -1,7 +1,7 @@
-// Memory of a GPU is registered with all adapters in a way that works; otherwise nothing is registered and the error
-// gives the reason. The adapters are fakes (fake_adapters.h), because soft-RoCE does not accept such memory. A test in
-// a guest (guest_device_memory.cc) checks that real adapters refuse it, and that lanes send registered memory without
-// reading it.
+// Tests that memory of a GPU is registered with all adapters by a method that works. If no method works, nothing stays
+// registered, and the error gives the reasons. The adapters are fakes (fake_adapters.h), because soft-RoCE does not
+// accept such memory. guest_device_memory.cc, a test in a virtual machine, checks that soft-RoCE refuses such memory,
+// and that the CPU never reads registered memory that lanes send.
 #include "transport/device_memory.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ constexpr std::size_t kPage = 4096;
 
 bool Has(const Error& error, const std::string& words) { return error.message().find(words) != std::string::npos; }
 
-// Addresses of a GPU: nothing is mapped there, so any access crashes.
+// Addresses of a GPU. Nothing is mapped at them, so any access crashes.
 class GpuMemory {
  public:
   explicit GpuMemory(std::size_t bytes = 16 * kPage)
@@ -48,7 +48,7 @@ class GpuMemory {
   void* const at_;
 };
 
-// A descriptor as a driver exports it: the fakes use it only as a number.
+// A descriptor in place of one that a driver exports. The fakes use it only as a number.
 Fd Export() { return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 struct Answer {
@@ -80,14 +80,14 @@ TEST_CASE("adapters that take it as dma-buf are given its descriptor, its offset
                             true);
   REQUIRE_MESSAGE(answer.registration, answer.registration.error().ToString());
   CHECK((*answer.registration)->way() == DeviceMemoryWay::kDmaBuf);
-  REQUIRE(machine.told.size() == 2);
-  for (const FakeMachine::Told& told : machine.told) {
-    CHECK(told.dma_buf);
-    CHECK(told.fd == exported.get());
-    CHECK(told.offset == 3 * kPage + 100);
-    CHECK(told.address == gpu.address() + 100);
-    CHECK(told.bytes == 9000);
-    CHECK(told.access == 0);  // read access only
+  REQUIRE(machine.registrations.size() == 2);
+  for (const FakeMachine::Registration& registration : machine.registrations) {
+    CHECK(registration.dma_buf);
+    CHECK(registration.fd == exported.get());
+    CHECK(registration.offset == 3 * kPage + 100);
+    CHECK(registration.address == gpu.address() + 100);
+    CHECK(registration.bytes == 9000);
+    CHECK(registration.access == 0);  // read access only
   }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("lanes find it as a device's, with a key for each adapter, and never a
   CHECK(answer.view.Find(gpu.bytes()) == nullptr);
   const RegistrationsView::Front front = answer.view.FindOfDevice(gpu.bytes().subspan(5, 1));
   REQUIRE(front.region != nullptr);
-  CHECK(front.region->keys == std::vector<std::uint32_t>{machine.told[0].key, machine.told[1].key});
+  CHECK(front.region->keys == std::vector<std::uint32_t>{machine.registrations[0].key, machine.registrations[1].key});
   answer.registration->reset();
   CHECK(!answer.view.IsOfDevice(gpu.bytes()));
 }
@@ -127,10 +127,10 @@ TEST_CASE("where the library, an adapter or the driver has no dma-buf it is know
     const Answer answer = Ask(machine, of, true);
     REQUIRE_MESSAGE(answer.registration, answer.registration.error().ToString());
     CHECK((*answer.registration)->way() == DeviceMemoryWay::kPeerMemory);
-    REQUIRE(!machine.told.empty());
-    CHECK(!machine.told.back().dma_buf);
-    CHECK(machine.told.back().address == gpu.address());
-    CHECK(machine.told.back().bytes == gpu.bytes().size());
+    REQUIRE(!machine.registrations.empty());
+    CHECK(!machine.registrations.back().dma_buf);
+    CHECK(machine.registrations.back().address == gpu.address());
+    CHECK(machine.registrations.back().bytes == gpu.bytes().size());
   };
   {
     FakeMachine old({{.name = "mlx5_0", .peer_memory_refusal = 0}}, false);
@@ -141,7 +141,7 @@ TEST_CASE("where the library, an adapter or the driver has no dma-buf it is know
     by_address(refuses, memory);
   }
   {
-    // The adapter accepts dma-bufs, but not this one.
+    // An adapter that accepts dma-bufs, but not the dma-buf of this test.
     FakeMachine particular(
         {{.name = "mlx5_0", .dma_buf_refusal = 0, .own_buffer_refusal = EINVAL, .peer_memory_refusal = 0}});
     by_address(particular, memory);
@@ -157,16 +157,16 @@ TEST_CASE("where neither works the answer is to stage it, with both reasons and 
   const GpuMemory gpu;
   const Fd exported = Export();
   const DeviceMemory memory{.bytes = gpu.bytes(), .dma_buf_fd = exported.get(), .device = "GPU 3 (0000:65:00.0)"};
-  Answer answer = Ask(machine, memory, true);  // the module is loaded, but does not know the address
+  Answer answer = Ask(machine, memory, true);  // nvidia_peermem is loaded, but does not accept the address
   REQUIRE(!answer.registration);
   const Error& refused = answer.registration.error();
   CAPTURE(refused.message());
   CHECK(refused.code() == ErrorCode::kUnsupported);
   for (const char* words :
-       {"65536 bytes of GPU 3 (0000:65:00.0)", "pinned host memory", "by dma-buf: mlx5_0:1 takes none",
+       {"65536 bytes of GPU 3 (0000:65:00.0)", "pinned host memory", "by dma-buf: mlx5_0:1 does not accept a dma-buf",
         "Operation not supported", "by peer memory: mlx5_0:1 refuses it (Bad address)"})
     CHECK_MESSAGE(Has(refused, words), words);
-  CHECK(machine.told.empty());
+  CHECK(machine.registrations.empty());
 
   answer = Ask(machine, memory, false);
   REQUIRE(!answer.registration);
@@ -183,15 +183,15 @@ TEST_CASE("what no adapter is to be asked none is asked") {
   const Answer none = Ask(machine, memory, true, DeviceMemoryChoice::kNone);
   REQUIRE(!none.registration);
   CHECK(none.registration.error().code() == ErrorCode::kUnsupported);
-  CHECK(machine.told.empty());
+  CHECK(machine.registrations.empty());
   const Answer by_address = Ask(machine, memory, false, DeviceMemoryChoice::kPeerMemory);
   REQUIRE(by_address.registration);
   CHECK((*by_address.registration)->way() == DeviceMemoryWay::kPeerMemory);
-  // Nothing was exported, and no other way is allowed.
+  // There is no dma-buf, and no other method is allowed.
   CHECK(!Ask(machine, {.bytes = gpu.bytes(), .device = "GPU 0"}, true, DeviceMemoryChoice::kDmaBuf).registration);
 }
 
-TEST_CASE("where the second adapter refuses, what the first was told is given back, and the second is named") {
+TEST_CASE("where the second adapter refuses, what the first has registered is given back, and the second is named") {
   const GpuMemory gpu;
   const Fd exported = Export();
   const DeviceMemory memory{.bytes = gpu.bytes(), .dma_buf_fd = exported.get(), .device = "GPU 0"};
@@ -202,7 +202,7 @@ TEST_CASE("where the second adapter refuses, what the first was told is given ba
   CAPTURE(answer.registration.error().message());
   CHECK(Has(answer.registration.error(), "by dma-buf: mlx5_1:1 refuses it (Invalid argument)"));
   CHECK(Has(answer.registration.error(), "by peer memory: mlx5_1:1 refuses it (Bad address)"));
-  CHECK(machine.told.size() == 2);  // the first adapter was asked both ways
+  CHECK(machine.registrations.size() == 2);  // each method was tried with the first adapter
   CHECK(machine.registered_now() == 0);
   CHECK(machine.given_back_twice == 0);
   CHECK(!answer.view.any_of_device());
@@ -227,10 +227,11 @@ TEST_CASE("an offset that does not fit the address is a mistake of the caller's"
       Ask(machine, {.bytes = gpu.bytes().subspan(100), .dma_buf_fd = exported.get(), .device = "GPU 0"}, true);
   REQUIRE(!answer.registration);
   CHECK(answer.registration.error().code() == ErrorCode::kInvalidArgument);
-  CHECK(machine.told.empty());
+  CHECK(machine.registrations.empty());
 }
 
-// The flags of the mapping that contains the address, as in proc(5): "dc" means that children do not get it.
+// The flags of the mapping that contains the address, as in proc(5). "dc" means that the mapping is not copied to
+// children.
 std::string FlagsOfMapping(std::uint64_t address) {
   std::ifstream smaps("/proc/self/smaps");
   bool here = false;
@@ -245,7 +246,7 @@ std::string FlagsOfMapping(std::uint64_t address) {
 }
 
 TEST_CASE("forks are no concern of it: its mapping stays as it is, and a child gives nothing back") {
-  // The library does not make forks safe by itself.
+  // The fake libibverbs does not protect registered memory from fork.
   FakeMachine machine({{.name = "mlx5_0", .peer_memory_refusal = 0}});
   REQUIRE(!machine.devices[0]->verbs().forks_safely());
   const GpuMemory gpu;

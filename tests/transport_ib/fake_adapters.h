@@ -1,6 +1,6 @@
-// A fake of verbs, for what soft-RoCE cannot do: adapters that accept memory of a GPU as a dma-buf or by its address,
-// or refuse it with a chosen error. They can be opened and can register memory, which they never read; nothing can be
-// sent. Everything else is tested with real verbs (tests/vm).
+// A fake of libibverbs, for adapters that accept memory of a GPU as a dma-buf or by its address, or that refuse it with
+// a chosen error. Soft-RoCE cannot do this. The adapters can be opened and can register memory, but they never read the
+// memory, and nothing can be sent. Everything else is tested with real verbs (tests/vm).
 //
 // Only one machine may exist at a time, because functions of libibverbs get no context.
 #pragma once
@@ -25,15 +25,15 @@ namespace rondo::ib {
 
 struct FakeAdapter {
   std::string name;
-  int dma_buf_refusal = EOPNOTSUPP;  // errno; 0: accepts memory as a dma-buf
-  int own_buffer_refusal = 0;        // errno for a dma-buf that really exists
-  int peer_memory_refusal = EFAULT;  // errno for memory by its address
+  int dma_buf_refusal = EOPNOTSUPP;  // the errno for any dma-buf; 0: the adapter supports dma-bufs
+  int own_buffer_refusal = 0;        // the errno for a dma-buf that really exists; 0: the adapter accepts it
+  int peer_memory_refusal = EFAULT;  // the errno for GPU memory by its address; 0: the adapter accepts it
 };
 
 class FakeMachine {
  public:
-  // One registration that an adapter was asked for.
-  struct Told {
+  // One request to register memory with an adapter, and its outcome.
+  struct Registration {
     std::string adapter;
     bool dma_buf = false;
     std::uint64_t address = 0;
@@ -73,14 +73,14 @@ class FakeMachine {
 
   std::size_t registered_now() const {
     std::size_t count = 0;
-    for (const Told& one : told) count += !one.given_back;
+    for (const Registration& one : registrations) count += !one.given_back;
     return count;
   }
 
   std::vector<std::shared_ptr<const Device>> devices;
-  std::deque<Told> told;  // registrations in the order of the calls
+  std::deque<Registration> registrations;  // in the order of the calls
   int given_back_twice = 0;
-  std::uint64_t refused = 0;  // registrations that an adapter refused
+  std::uint64_t refused = 0;  // number of registrations that an adapter refused
 
  private:
   struct Adapter {
@@ -91,7 +91,7 @@ class FakeMachine {
   };
   struct Region {
     ibv_mr mr{};
-    Told* told = nullptr;
+    Registration* registration = nullptr;
   };
 
   static Adapter& Of(const ibv_pd* domain) {
@@ -99,18 +99,18 @@ class FakeMachine {
       if (&adapter.domain == domain) return adapter;
     std::abort();
   }
-  static ibv_mr* Answer(const FakeAdapter& adapter, int refusal, Told told) {
+  static ibv_mr* Answer(const FakeAdapter& adapter, int refusal, Registration registration) {
     if (refusal != 0) {
       ++now_->refused;
       errno = refusal;
       return nullptr;
     }
-    told.adapter = adapter.name;
-    told.key = ++now_->last_key_;
-    now_->told.push_back(told);
+    registration.adapter = adapter.name;
+    registration.key = ++now_->last_key_;
+    now_->registrations.push_back(registration);
     Region& region = now_->regions_.emplace_back();
-    region.told = &now_->told.back();
-    region.mr.lkey = told.key;
+    region.registration = &now_->registrations.back();
+    region.mr.lkey = registration.key;
     return &region.mr;
   }
 
@@ -141,15 +141,15 @@ class FakeMachine {
     library.is_fork_initialized = [] { return IBV_FORK_DISABLED; };
     library.reg_mr = [](ibv_pd* domain, void* address, std::size_t bytes, int access) {
       const FakeAdapter& adapter = Of(domain).fake;
-      Told told;
-      told.address = reinterpret_cast<std::uintptr_t>(address);
-      told.bytes = bytes;
-      told.access = access;
-      return Answer(adapter, adapter.peer_memory_refusal, std::move(told));
+      Registration registration;
+      registration.address = reinterpret_cast<std::uintptr_t>(address);
+      registration.bytes = bytes;
+      registration.access = access;
+      return Answer(adapter, adapter.peer_memory_refusal, std::move(registration));
     };
     library.dereg_mr = [](ibv_mr* mr) {
       for (Region& region : now_->regions_)
-        if (&region.mr == mr) now_->given_back_twice += std::exchange(region.told->given_back, true);
+        if (&region.mr == mr) now_->given_back_twice += std::exchange(region.registration->given_back, true);
       return 0;
     };
     if (has_dma_buf)
@@ -159,14 +159,14 @@ class FakeMachine {
         const int refusal = adapter.dma_buf_refusal != 0 ? adapter.dma_buf_refusal
                             : fd < 0                     ? EBADF
                                                          : adapter.own_buffer_refusal;
-        Told told;
-        told.dma_buf = true;
-        told.address = address;
-        told.bytes = bytes;
-        told.fd = fd;
-        told.offset = offset;
-        told.access = access;
-        return Answer(adapter, refusal, std::move(told));
+        Registration registration;
+        registration.dma_buf = true;
+        registration.address = address;
+        registration.bytes = bytes;
+        registration.fd = fd;
+        registration.offset = offset;
+        registration.access = access;
+        return Answer(adapter, refusal, std::move(registration));
       };
     return library;
   }

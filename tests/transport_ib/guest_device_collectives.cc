@@ -1,8 +1,8 @@
-// Collectives on memory of devices that adapters send without a copy: real verbs, with fake devices in the host's
-// memory (tests/support/plain_device.h). Soft-RoCE registers pages only while this process may access them, so the
-// pages are accessible while they are registered. Any later access by the process crashes it.
+// Tests collectives on memory of devices, which adapters send without a copy. The verbs are real, and the devices are
+// fakes in host memory (tests/support/plain_device.h). Soft-RoCE registers pages only if this process may access them,
+// so the pages are accessible during the registration. Any later access by the process crashes it.
 //
-// Must run as root in a guest of tools/dev/lab/rdma_vm (tests/vm).
+// Must run as root in a virtual machine of tools/dev/lab/rdma_vm (tests/vm).
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace rondo {
 namespace {
 
 constexpr std::uint64_t kWindowBytes = 256 * 1024;
-constexpr std::uint64_t kCount = 100'000;  // several staging windows
+constexpr std::uint64_t kCount = 100'000;  // needs several staging buffers
 
 class OpeningTransport final : public PassingTransport, private DeviceRegistrar {
  public:
@@ -107,9 +107,9 @@ TEST_CASE("every collective is right on memory of devices, and what is only give
     CHECK(transport.registered() > 0);
     const std::uint64_t before = own.device->bytes_to_host();
     CHECK(RunCase(communicator, own, CaseOf(Collective::kAllGather)) == "");
-    // Only the block that the rank contributes itself.
+    // Only the block that the rank itself contributes may have moved to the host.
     CHECK(own.device->bytes_to_host() - before == kCount * sizeof(std::int64_t));
-    CHECK(communicator.DescribePaths().find("sent by adapters from where it lies") != std::string::npos);
+    CHECK(communicator.DescribePaths().find("sent directly by adapters") != std::string::npos);
     plain::Case broadcast = CaseOf(Collective::kBroadcast);
     broadcast.in_place = true;
     const std::uint64_t behind = own.device->bytes_to_host();

@@ -1,9 +1,10 @@
-// Memory of a device is sent, and no processor reads it. Soft-RoCE does not support GPUs, but it reads registered pages
-// through the kernel's own mapping. So a device's memory is pages of the host here. They are registered by their
-// address, as with nvidia_peermem, and then made inaccessible to this process (PROT_NONE): any access crashes it.
+// Tests that memory of a device is sent and that the CPU never reads it. Soft-RoCE does not support GPUs, but it reads
+// registered pages through the kernel's own mapping. So the memory of a device is simulated by host pages. The test
+// registers them by their address, as with nvidia_peermem, and then makes them inaccessible to this process
+// (PROT_NONE). Any access by the process would crash it.
 //
-// Must run as root in a guest of tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down
-// and up. rxe2 uses another interface.
+// Must run as root in a virtual machine of tools/dev/lab/rdma_vm (tests/vm). It takes the interface veth1, which the
+// device rxe1 uses, down and up. The device rxe2 uses another interface.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ class DevicePages {
   }
   DevicePages(const DevicePages&) = delete;
 
-  // Replaces the registrations by registrations of these parts.
+  // Replaces the registrations by one registration for each of these parts.
   void Register(Side& side, const std::vector<std::pair<std::size_t, std::size_t>>& parts) {
     REQUIRE(mprotect(at_, bytes_, PROT_READ | PROT_WRITE) == 0);
     registrations_.clear();
@@ -65,7 +66,7 @@ class DevicePages {
   std::vector<std::unique_ptr<DeviceRegistration>> registrations_;
 };
 
-// One call of Write: `header` bytes of the host's memory and the next `body` bytes of the device's.
+// Makes one call of Write with `header` bytes of host memory and the next `body` bytes of device memory.
 void Send(Side& side, const DevicePages& pages, std::size_t header, std::size_t body) {
   std::vector<std::byte> host(header);
   for (std::size_t i = 0; i < header; ++i) host[i] = Pattern(side.rank, side.sent + i);
@@ -93,8 +94,9 @@ TEST_CASE("where no way works the answer names memory, device and both reasons, 
   CAPTURE(answer.error().message());
   CHECK(answer.error().code() == ErrorCode::kUnsupported);
   for (const char* words :
-       {"100000 bytes of GPU 0", "pinned host memory", "by dma-buf: rxe0:1 takes none (Operation not supported)",
-        "rxe1:1 takes none", "by peer memory: neither nvidia_peermem nor nv_peer_mem is loaded"})
+       {"100000 bytes of GPU 0", "pinned host memory",
+        "by dma-buf: rxe0:1 does not accept a dma-buf (Operation not supported)", "rxe1:1 does not accept a dma-buf",
+        "by peer memory: neither nvidia_peermem nor nv_peer_mem is loaded"})
     CHECK_MESSAGE(answer.error().message().find(words) != std::string::npos, words);
 }
 
@@ -113,7 +115,7 @@ TEST_CASE("a dma-buf that is to be taken all the same is refused by the adapter,
   CHECK(answer.error().message().find("by dma-buf: rxe0:1 refuses it (Operation not supported)") != std::string::npos);
 }
 
-TEST_CASE("pieces of any size, with and without a header, arrive as they are and nobody here reads them") {
+TEST_CASE("pieces of any size, with and without a header, arrive as they are and no CPU here reads them") {
   for (const std::size_t ring : {std::size_t{4096}, std::size_t{64 * 1024}, kMegabyte}) {
     CAPTURE(ring);
     Pair pair({"rxe0", "rxe1"}, false, ring, kByAddress);
@@ -121,8 +123,8 @@ TEST_CASE("pieces of any size, with and without a header, arrive as they are and
     const std::size_t all = 3 * kMegabyte;
     const DevicePages pages(pair[0], all + kMegabyte);
     Random random(ring);
-    // The smallest sizes come first: those that fit into a request, and those one byte above or below a page or the
-    // limit for copies.
+    // Small sizes come first: sizes that fit into a request, and sizes around a multiple of the page size or around the
+    // limit below which host bytes are copied.
     std::vector<std::size_t> sizes{1, 2, 64, 255, 256, 257, 511, 512, 513, 4095, 4096, 4097, 16 * 1024 - 1, 16 * 1024};
     while (pair[0].sent < all) {
       std::size_t size = 1 + random.Below(random.Below(4) == 0 ? 300'000 : 3000);
@@ -152,7 +154,7 @@ TEST_CASE("a piece may lie in regions side by side, and is sent to the last byte
   CHECK(pair.wrong() == 0);
 }
 
-TEST_CASE("more small pieces than can be lent at a time wait, and an owner that sleeps then is woken") {
+TEST_CASE("more small pieces than can be in flight at a time wait, and an owner that sleeps then is woken") {
   Pair pair({"rxe0", "rxe1"}, false, kMegabyte, kByAddress);
   Side& side = pair[0];
   const DevicePages pages(side, kMegabyte);
@@ -167,7 +169,7 @@ TEST_CASE("more small pieces than can be lent at a time wait, and an owner that 
       if (side.sent == until) break;
       ++shorts;
       pair[1].endpoint->Poll(SteadyClock().Now());  // returns the credit for the received bytes
-      // Peek handles the event, but the writer that waits for room does not see it: the next Arm must report it.
+      // Peek takes the event, but the writer that waits for room does not see it. So the next Arm must report it.
       if (round % 2 == 1) {
         poll(nullptr, 0, 1);
         side.lane->Peek(1);
@@ -182,7 +184,7 @@ TEST_CASE("more small pieces than can be lent at a time wait, and an owner that 
     }
     pair.Until([&] { return Arrived(pair, side.sent); });
   }
-  CHECK(shorts > 0);  // 200 pieces are more than may be in flight without a copy
+  CHECK(shorts > 0);  // 200 pieces are more than the number that may be in flight without a copy
   CHECK(pair.wrong() == 0);
 }
 
@@ -237,7 +239,7 @@ TEST_CASE("where nothing of a device was under way the lane goes on, and fails o
     Pair pair({"rxe0", "rxe1"}, true, kMegabyte, kByAddress);
     const DevicePages pages(pair[0], kMegabyte);
     SetLink(false);
-    pair.Exchange(300'000, 300'000, 10'000);  // sent from the host's memory
+    pair.Exchange(300'000, 300'000, 10'000);  // sent from host memory
     CHECK(pair[0].endpoint->TransportTo(1) == "tcp");
     CHECK(!pair[0].lane->sends_device_memory());
     const Bytes piece = pages.At(300'000, 400'000);

@@ -1,7 +1,9 @@
-// The RDMA port of a lane goes down during a transfer. The bytes continue on the next port, otherwise on the base lane;
-// otherwise the lane's error names the port. No byte is lost, duplicated or changed. Must run as root in a guest of
-// tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down and up. rxe2 uses another
-// interface.
+// Tests a lane whose RDMA port goes down during a transfer. The bytes continue on the next port, or on the base lane if
+// no port remains. If neither is possible, the lane's error names the failed port. No byte is lost, duplicated or
+// changed.
+//
+// Must run as root in a virtual machine of tools/dev/lab/rdma_vm (tests/vm). It takes the interface veth1, which the
+// device rxe1 uses, down and up. The device rxe2 uses another interface.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +28,7 @@ TEST_CASE("the bytes go on by the next port, with those that were on their way")
       const std::string path = pair[rank].endpoint->DescribePeer(static_cast<Rank>(1 - rank));
       CAPTURE(path);
       CHECK(path.find("ib rxe2:1") == 0);
-      CHECK(path.find("RDMA by rxe") != std::string::npos);  // the reason names the port
+      CHECK(path.find("RDMA by rxe") != std::string::npos);  // the reason for the change of path names the failed port
       CHECK(pair[rank].endpoint->TransportTo(static_cast<Rank>(1 - rank)) == "ib");
     }
   }
@@ -46,7 +48,7 @@ TEST_CASE("where no port is left they go by the base lane, if that is allowed") 
       CHECK(path.find("no RDMA: ") == 0);
       CHECK(pair[rank].endpoint->TransportTo(static_cast<Rank>(1 - rank)) == "tcp");
     }
-    // The lane still ends in an orderly way.
+    // The lane must still end in an orderly way.
     pair[0].endpoint->ShutDown();
     pair.Until([&] { return pair[1].lane->state() == LaneState::kEnded; });
   }
@@ -81,7 +83,8 @@ TEST_CASE("wherever in the stream it happens") {
       const bool spare = round % 2 == 0;
       Pair pair({spare ? "rxe0+rxe2" : "rxe0", spare ? "rxe1+rxe2" : "rxe1"}, true);
       const std::uint64_t read = 1 + random.Below(200'000);
-      const std::uint64_t written = read + random.Below(60'000);  // less than one ring more
+      // the writer is less than one ring's size ahead of the reader
+      const std::uint64_t written = read + random.Below(60'000);
       const std::size_t most = 1 + random.Below(30'000);
       pair.Exchange(written, read, most);
       SetLink(false);

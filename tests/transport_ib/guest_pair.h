@@ -1,5 +1,5 @@
-// The two ends of an RDMA lane in one process, for the tests in a guest: rank 0 and rank 1, each with its own
-// transport.
+// The two ends of an RDMA lane in one process, for the tests in a virtual machine. The ends are rank 0 and rank 1, each
+// with its own transport.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -26,18 +26,19 @@ class Silent final : public PeerObserver {
   void OnPeerLost(Rank, Error) override {}
 };
 
-// Takes veth1, the interface under rxe1, up or down.
+// Takes the interface veth1 up or down. The RDMA device rxe1 uses this interface.
 inline void SetLink(bool up) {
   REQUIRE(std::system(up ? "ip link set veth1 up" : "ip link set veth1 down") == 0);
   if (!up) return;
-  // A port is active again once its interface has its address and its carrier.
+  // The port becomes active again when its interface has its address and its carrier.
   for (int waited = 0; std::system("rdma link show rxe1/1 | grep -q ACTIVE") != 0; ++waited) {
     REQUIRE(waited < 100);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }
 
-// How many rounds a sweep over random moments has: `usual`, times RONDO_TIMES (suite vm-long).
+// The number of rounds of a test that tries random moments: `usual`, multiplied by the variable RONDO_TIMES, which the
+// suite vm-long sets.
 inline int Rounds(int usual) {
   const char* const times = std::getenv("RONDO_TIMES");
   return times == nullptr ? usual : usual * std::atoi(times);
@@ -47,14 +48,14 @@ inline std::byte Pattern(Rank from, std::uint64_t offset) {
   return static_cast<std::byte>((offset * 2654435761u + static_cast<std::uint64_t>(from) * 97) >> 7);
 }
 
-// Memory from which a side sends: each byte of the stream has its own place, and is overwritten as soon as it is
-// released.
+// Memory from which a side sends. Each byte of the stream has its own position in this memory, and is overwritten as
+// soon as it is released.
 struct Source {
   std::unique_ptr<Memory> memory;
   std::uint64_t overwritten = 0;
 };
 
-// One end of a lane. It sends a pattern, and checks the received pattern.
+// One end of a lane. It sends a pattern, and checks the pattern that it receives.
 struct Side {
   std::shared_ptr<Transport> transport;
   std::unique_ptr<Endpoint> endpoint;
@@ -65,7 +66,8 @@ struct Side {
   std::uint64_t wrong = 0;
   Source source;  // set by Allocate
 
-  // Makes the side send from memory of its transport, `bytes` at most in all.
+  // Makes the side send from memory that its transport allocates. From then on the side can send at most `bytes` bytes
+  // in total.
   void Allocate(std::uint64_t bytes) {
     auto memory = transport->Allocate(bytes);
     REQUIRE(memory);
@@ -78,7 +80,8 @@ struct Side {
     const MutableBytes all = source.memory->bytes();
     while (source.overwritten < lane->released()) all[source.overwritten++] = std::byte{0xDD};
   }
-  // Sends consecutive pieces of `most` bytes.
+  // Sends two consecutive pieces of `most` bytes each from the allocated memory, but no byte beyond offset `until` of
+  // the stream.
   void SendLent(std::uint64_t until, std::size_t most) {
     const Bytes rest = Bytes(source.memory->bytes()).subspan(sent, std::min<std::uint64_t>(2 * most, until - sent));
     const std::array<Bytes, 2> pieces{rest.first(std::min(most, rest.size())),
@@ -103,7 +106,8 @@ struct Side {
 
 class Pair {
  public:
-  // Makes both sides. `ports` are the ports of each side, as in IbOptions; they and `may_fall_back` override `options`.
+  // Makes both sides. `ports` has the port option of each side (IbOptions::port). `ports` and `may_fall_back` replace
+  // the values in `options`.
   Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = 64 * 1024,
        IbOptions options = {}) {
     EndpointConfig config;
@@ -134,7 +138,7 @@ class Pair {
       side.lane = *lane;
     }
     Until([&] { return sides_[0].lane->state() == LaneState::kOpen && sides_[1].lane->state() == LaneState::kOpen; });
-    // Waits until both sides have sent and received a byte.
+    // Waits until each side has sent one byte and has received the other side's byte.
     Exchange(1, 1, 1);
   }
 
@@ -147,10 +151,10 @@ class Pair {
     const TimePoint late = SteadyClock().Now() + std::chrono::seconds(20);
     while (!done()) {
       Poll();
-      REQUIRE(SteadyClock().Now() < late);
+      REQUIRE_MESSAGE(SteadyClock().Now() < late, Progress());
     }
   }
-  // Continues until each side has written `written` bytes in all, and has read `read` of them.
+  // Continues until each side has written `written` bytes in total, and has read `read` bytes.
   void Exchange(std::uint64_t written, std::uint64_t read, std::size_t most) {
     Until([&] {
       bool done = true;
@@ -167,6 +171,17 @@ class Pair {
   std::uint64_t wrong() const { return sides_[0].wrong + sides_[1].wrong; }
 
  private:
+  // How far both sides are, and by which path, for the message of a test that waited too long.
+  std::string Progress() const {
+    std::string text;
+    for (const Side& side : sides_)
+      text += "rank " + std::to_string(side.rank) + ": sent " + std::to_string(side.sent) + ", read " +
+              std::to_string(side.read) + ", released " +
+              (side.lane == nullptr ? "no lane" : std::to_string(side.lane->released())) + ", path " +
+              side.endpoint->DescribePeer(1 - side.rank) + "; ";
+    return text;
+  }
+
   Silent silent_;
   std::array<Side, 2> sides_;
 };

@@ -1,5 +1,5 @@
-// Prints the machine's RDMA ports, and which ports each argument selects. Runs in a guest of tools/dev/lab/rdma_vm
-// (tests/vm).
+// Prints the machine's RDMA ports, and the ports that each argument selects. Runs in a virtual machine of
+// tools/dev/lab/rdma_vm (tests/vm).
 #include <fmt/core.h>
 
 #include "transport/ib/ports.h"

@@ -1,8 +1,10 @@
-// Bytes that are expected in registered memory are written there by the other side's device. It writes nowhere else,
-// and only until the memory is consumed or revoked. Every byte is checked on arrival and overwritten when it is read,
-// and all memory around the windows is checked at the end, also while ports fail. Must run as root in a guest of
-// tools/dev/lab/rdma_vm (tests/vm): it takes veth1, which is under the device rxe1, down and up. rxe2 uses another
-// interface.
+// Tests windows: parts of registered memory in which one side expects bytes of its stream. The other side's device must
+// write these bytes into the window, nowhere else, and only until the window is consumed or revoked. The test checks
+// every byte when it arrives, and overwrites it after it is read. At the end it checks all memory around the windows.
+// Ports fail during some of the tests.
+//
+// Must run as root in a virtual machine of tools/dev/lab/rdma_vm (tests/vm). It takes the interface veth1, which the
+// device rxe1 uses, down and up. The device rxe2 uses another interface.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,8 +22,8 @@ constexpr std::uint64_t kMegabyte = 1024 * 1024;
 constexpr std::byte kUntouched{0xEE};
 constexpr std::byte kRead{0xDD};
 
-// The memory in which a side expects its stream: byte o of the stream at byte o, if a window covers it. Bytes between
-// windows are read into other memory; their places here are guards.
+// The memory in which a side expects its stream. If byte o of the stream is in a window, it must arrive at offset o of
+// this memory. Bytes between windows are read into other memory, so this memory must stay unchanged at their offsets.
 class Expected {
  public:
   Expected(Side& side, std::uint64_t bytes) : side_(side) {
@@ -41,7 +43,8 @@ class Expected {
     reach_ = begin + bytes;
     return true;
   }
-  // Grants random windows: at most `most`, of any size, adjacent or not, some way ahead.
+  // Expects the stream in a few random windows ahead of the read position. They have at most `most` bytes each, and
+  // some are adjacent.
   void ExpectSome(Random& random, std::uint64_t most) {
     for (std::uint64_t left = 1 + random.Below(4); left > 0; --left) {
       const std::uint64_t begin = std::max(reach_, side_.read) + random.Below(2) * random.Below(200);
@@ -50,14 +53,15 @@ class Expected {
     }
   }
 
-  // Reads what has arrived, at most `most` bytes.
+  // Reads bytes that have arrived, but at most `most` bytes.
   void Read(std::size_t most) {
     const std::uint64_t until = side_.read + most;
     for (std::uint64_t before = side_.read; ReadPart(until), side_.read != before && side_.read < until;)
       before = side_.read;
   }
 
-  // Whether windows that were read completely are as they were left, and all memory outside of windows is unchanged.
+  // Whether all bytes that were read from windows still have the value that the test wrote after reading them, and
+  // whether all memory outside of windows is unchanged.
   bool Intact() const {
     std::size_t window = 0;
     for (std::uint64_t at = 0; at < all().size(); ++at) {
@@ -99,7 +103,7 @@ class Expected {
   std::uint64_t direct_ = 0;
 };
 
-TEST_CASE("what is expected in time lies there before anybody has read it, and is read without a copy") {
+TEST_CASE("bytes that are expected in time arrive in place before any read, and are read without a copy") {
   Pair pair({"rxe0", "rxe1"}, false, kMegabyte);
   REQUIRE(pair[0].transport->capabilities().push);
   for (const bool lent : {false, true}) {
@@ -108,7 +112,7 @@ TEST_CASE("what is expected in time lies there before anybody has read it, and i
     const std::uint64_t begin = pair[1].read + 100;
     Expected expected(pair[1], kMegabyte);
     REQUIRE(expected.Expect(begin, 200'000));
-    // The window is announced at the owner's next poll, and received at the peer's next poll.
+    // The window is advertised in the owner's next Poll, and the peer learns of it in its own next Poll.
     for (int i = 0; i < 100; ++i) pair.Poll();
     const std::uint64_t end = begin + 300'000;
     pair.Until([&] {
@@ -140,8 +144,8 @@ TEST_CASE("what was sent before it was expected comes by the ring, and what foll
     for (int i = 0; i < 100; ++i) pair.Poll();
   };
   send(150'000);
-  REQUIRE(expected.Expect(50'000, 50'000));    // all of its bytes have arrived already
-  REQUIRE(expected.Expect(100'000, 100'000));  // half of its bytes have arrived already
+  REQUIRE(expected.Expect(50'000, 50'000));    // all bytes of this window have already arrived
+  REQUIRE(expected.Expect(100'000, 100'000));  // half of the bytes of this window have already arrived
   for (int i = 0; i < 100; ++i) pair.Poll();
   send(250'000);
   CHECK(expected.all()[149'999] == kUntouched);
@@ -165,7 +169,7 @@ TEST_CASE("memory that is not registered is no window, nor that which is not any
   REQUIRE_MESSAGE(registration, registration.error().ToString());
   CHECK_FALSE(lane.Expect(1000, memory.first(10)));
   CHECK_FALSE(lane.Expect(1000, memory.subspan(90'000, 2)));
-  // The memory is registered with the other side's transport.
+  // The memory is registered with the other side's transport, so it cannot be advertised.
   CHECK_FALSE(pair[0].lane->Expect(1000, memory.subspan(1, 90'000)));
   CHECK(lane.Expect(1000, memory.subspan(1, 10)));
   pair.Exchange(2000, 1010, 1000);
@@ -232,7 +236,7 @@ TEST_CASE("only so many windows are granted at a time, and others when these are
   CHECK(expected.Intact());
 }
 
-TEST_CASE("whoever gives a lane up has its windows back at once, wherever the other side is") {
+TEST_CASE("a rank that gives a lane up has its buffers back at once, whatever the other side does") {
   for (int round = 0; round < 8; ++round) {
     CAPTURE(round);
     Pair pair({"rxe0", "rxe1"}, false, kMegabyte);
@@ -288,7 +292,9 @@ TEST_CASE("wherever in a window its port goes down, the rest comes by the ring, 
         });
       };
       const std::uint64_t read = 1 + random.Below(kMegabyte);
-      const std::uint64_t sent = read + random.Below(ring / 2);  // read bytes are reported in quarters of a ring
+      // The sender is at most half a ring ahead of the reader, because the reader reports its progress only after each
+      // quarter of a ring.
+      const std::uint64_t sent = read + random.Below(ring / 2);
       go_on(sent, read);
       SetLink(false);
       go_on(kAll, kAll);

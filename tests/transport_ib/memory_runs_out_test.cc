@@ -1,5 +1,6 @@
-// Memory runs out while a region is removed. The removed region must not be found any more, and all other regions must
-// still be found. This matters most for regions of devices: if they were not found, a processor would read their bytes.
+// Tests the case that memory runs out while a region is removed. The removed region must not be found afterwards, and
+// all other regions must still be found. This matters most for regions of device memory: if a lane did not find such a
+// region, the CPU would read device memory.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -50,7 +51,7 @@ TEST_CASE("a region that is removed when memory has run out is gone, and only th
   CHECK(view.FindOfDevice(other_gpu.memory).region == &other_gpu);
   CHECK(view.Find(other_host.memory) == &other_host);
 
-  // Once there is memory again, nothing of the removed regions is left.
+  // When there is memory again, the removed regions must disappear completely.
   registrations->Add(gpu);
   CHECK(view.FindOfDevice(gpu.memory).region == &gpu);
   registrations->Remove(gpu);

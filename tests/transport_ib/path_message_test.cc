@@ -1,4 +1,5 @@
-// The messages of two ranks before they use RDMA: valid bytes must be decoded, invalid bytes must be refused.
+// Tests the messages that two ranks exchange before they use RDMA: valid bytes must be decoded, invalid bytes must be
+// refused.
 #include "transport/ib/path_message.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +36,7 @@ TEST_CASE("Every word comes out as it went in") {
       message.ports = 2;
       message.your_fault = true;
     }
-    message.why = word >= PathWord::kPlain ? "rxe0:1 does not register 4096 bytes" : "";
+    message.why = word >= PathWord::kPlain ? "rxe0:1 cannot register 4096 bytes" : "";
     PathMessageBytes bytes;
     Encode(message, bytes);
     const auto read = Decode(bytes);
@@ -77,10 +78,10 @@ TEST_CASE("Other bytes are refused") {
     CHECK(refused(bytes));
   }
   bytes = good;
-  bytes[9] = std::byte{2};  // the flag for Ethernet must be 0 or 1
+  bytes[9] = std::byte{2};  // the flag for Ethernet; it must be 0 or 1
   CHECK(refused(bytes));
   bytes = good;
-  bytes[79] = std::byte{2};  // the flag for the peer's fault must be 0 or 1
+  bytes[79] = std::byte{2};  // the flag that says that the peer is the cause; it must be 0 or 1
   CHECK(refused(bytes));
   bytes = good;
   bytes[80] = static_cast<std::byte>(kMaxWhyBytes + 1);  // the length of the reason
@@ -94,10 +95,10 @@ TEST_CASE("An address of RDMA comes out as it went in, and no other does") {
   CHECK(*read == address);
   CHECK(DecodeIbAddress(Encode({}))->port.empty());
   const auto words = [](std::string_view text) { return DecodeIbAddress(text).error().message(); };
-  CHECK(words("shm1") == "no address of RDMA");
-  CHECK(words("") == "no address of RDMA");
-  CHECK(words("ib01") == "an address of RDMA that is cut short");
-  CHECK(words("ib01\x05wxyz") == "an address of RDMA that is cut short");
+  CHECK(words("shm1") == "it is not an RDMA address");
+  CHECK(words("") == "it is not an RDMA address");
+  CHECK(words("ib01") == "it is a truncated RDMA address");
+  CHECK(words("ib01\x05wxyz") == "it is a truncated RDMA address");
 }
 
 TEST_CASE("Every status of a completion has a name and a remedy") {

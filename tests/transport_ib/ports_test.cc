@@ -1,4 +1,4 @@
-// Which port and GID a user's setting selects, on invented machines.
+// Tests which port and GID a user's setting selects, on invented machines.
 #include "transport/ib/ports.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string&
   const auto parsed = IpAddress::Parse(ip);
   REQUIRE(parsed);
   if (parsed->is_v4()) {
-    gid.bytes[10] = gid.bytes[11] = std::byte{0xff};  // an IPv4 address mapped into IPv6
+    gid.bytes[10] = gid.bytes[11] = std::byte{0xff};  // the prefix of an IPv4 address mapped into IPv6
     std::copy(parsed->bytes().begin(), parsed->bytes().end(), gid.bytes.begin() + 12);
   } else {
     std::copy(parsed->bytes().begin(), parsed->bytes().end(), gid.bytes.begin());
@@ -24,7 +24,8 @@ Gid RoceGid(int index, Gid::Type type, const std::string& ip, const std::string&
   return gid;
 }
 
-// A port with a GID table as the kernel fills it: both RoCE versions of each address, link-local addresses first.
+// A port with a GID table in the kernel's order: link-local addresses first, and each address once for each RoCE
+// version.
 Port RocePort(const std::string& device, const std::string& ip, const std::string& interface, double gbps = 100) {
   Port port{
       .device = device, .ethernet = true, .active = true, .state = "active", .mtu_bytes = 4096, .line_gbps = gbps};
@@ -111,7 +112,7 @@ TEST_CASE("What cannot be is refused in words that say what there is") {
   refusal({}, "", ErrorCode::kUnsupported, "no RDMA device");
   Port bare = ports[0];
   bare.gids.clear();
-  refusal({bare}, "mlx5_0", ErrorCode::kUnreachable, "has no GID: its interface has no address");
+  refusal({bare}, "mlx5_0", ErrorCode::kUnreachable, "has no GID, because its interface has no address");
 }
 
 TEST_CASE("A port says all of itself in one line") {

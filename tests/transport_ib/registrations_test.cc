@@ -1,4 +1,4 @@
-// Which registered region contains given bytes.
+// Tests which registered region is found for given bytes.
 #include "transport/ib/registrations.h"
 
 #include <doctest/doctest.h>
@@ -105,7 +105,7 @@ TEST_CASE("a device's region is found for whatever bytes begin in it, and never 
     CHECK(front.region == region);
     CHECK(front.bytes == static_cast<std::size_t>(bytes));
   }
-  // One byte of device memory is enough: the range is then not the host's.
+  // One byte of device memory is enough to make the range device memory.
   CHECK(table.view.IsOfDevice(At(50, 101)));
   CHECK(table.view.IsOfDevice(At(0, 1000)));
   CHECK(!table.view.IsOfDevice(At(50, 100)));

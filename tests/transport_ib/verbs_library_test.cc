@@ -1,4 +1,5 @@
-// Loads libibverbs. If the library is missing or is a wrong one, the error says so, and nothing else happens.
+// Tests the loading of libibverbs. If the library is missing or is a wrong one, the error must say so, and nothing else
+// happens.
 #include "transport/ib/verbs_library.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +19,7 @@ TEST_CASE("A library that is another one is refused by the name of what it lacks
   const auto library = LoadVerbs("libc.so.6");
   REQUIRE(!library);
   CHECK(library.error().code() == ErrorCode::kUnsupported);
-  CHECK(library.error().message().find("libc.so.6 has no ") != std::string::npos);
+  CHECK(library.error().message().find("libc.so.6 has no function ") != std::string::npos);
 }
 
 }  // namespace verbs_library_test

@@ -1,4 +1,4 @@
-// Which bytes of a stream are sent without a copy, and when they are released.
+// Tests which bytes of a stream are sent without a copy, and when they are released.
 #include "transport/ib/zero_copy_sends.h"
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ TEST_CASE("a stream is made of runs that were copied and runs that are lent") {
   CHECK(runs == "copied 100, lent 0| 150, lent 500| 200, copied 300, lent 600| 310, copied 400, ");
 }
 
-TEST_CASE("a run ends where it is told to, and begins in the midst of a loan") {
+TEST_CASE("a run ends at its limit, and may begin in the middle of a send") {
   ZeroCopySends sends;
   sends.Add(100, Bytes(memory).first(50), region);
   const ZeroCopySends::Run run = sends.At(120, 140);
@@ -64,9 +64,9 @@ TEST_CASE("there is room for so many, and again for each that was given back") {
   std::uint64_t at = 0;
   for (int round = 0; round < 3; ++round) {
     for (; !sends.full(); at += 20) sends.Add(at, Bytes(memory).first(10), region);
-    CHECK(sends.released(at) == at - 20 * ZeroCopySends::kMost);
-    sends.GiveBack(at - 20 * (ZeroCopySends::kMost / 2));
-    CHECK(sends.released(at) == at - 20 * (ZeroCopySends::kMost / 2));
+    CHECK(sends.released(at) == at - 20 * ZeroCopySends::kMax);
+    sends.GiveBack(at - 20 * (ZeroCopySends::kMax / 2));
+    CHECK(sends.released(at) == at - 20 * (ZeroCopySends::kMax / 2));
   }
   sends.Clear();
   CHECK(sends.released(at) == at);

@@ -1,4 +1,4 @@
-// Communicators of ranks that share memory: their contract, on the intranode path and on lanes.
+// Tests the contract of communicators whose ranks share memory, on the intranode path and on lanes.
 #include "collectives/communicator.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ Communicator::Choice ChoiceOf(Communicator& c, const OperationOptions& options =
   return *choice;
 }
 
-// Sums 1 + 2 + ... over the ranks and checks the result, on any path.
+// Sums over all ranks on any path, and checks the result.
 bool Sums(Communicator& c, std::uint64_t count, const OperationOptions& options = {}) {
   std::vector<std::int32_t> input(count, c.rank() + 1), output(count);
   const Status done = c.AllReduce(input.data(), output.data(), count, kInt, ReduceOp::kSum, options);
@@ -59,7 +59,7 @@ TEST_CASE("ranks of one host take the intranode path unless another algorithm is
   });
 }
 
-// Sleeps and yields like a KernelWaiter, but reports a given core; counts the polls before the first yield.
+// Sleeps and yields like a KernelWaiter, but reports a chosen core. Counts the polls before the first yield.
 class WaiterOn final : public Waiter {
  public:
   explicit WaiterOn(int core) : core_(core) {}
@@ -92,8 +92,8 @@ class WaiterOn final : public Waiter {
   std::atomic<bool> has_yielded_{false};
 };
 
-// A clock that advances only when it is read, however busy the machine is.
-struct ToldTime final : Clock {
+// A clock that advances only when it is read, so that the load of the machine has no effect.
+struct ClockPerRead final : Clock {
   TimePoint Now() const override { return TimePoint(std::chrono::nanoseconds(20) * reads.fetch_add(1)); }
   mutable std::atomic<std::int64_t> reads{0};
 };
@@ -104,13 +104,13 @@ TEST_CASE("the core is given away at once to who is waited for and shares it, an
     int before_yield = 0;
     std::barrier<> counting(2);
     const auto adjust = [&](CommunicatorOptions& options) {
-      options.clock = std::make_shared<ToldTime>();
+      options.clock = std::make_shared<ClockPerRead>();
       options.waiter = waiters[static_cast<std::size_t>(options.rank)];
       options.wait_policy = WaitPolicy::YieldsAtOnce();
       options.progress_thread = false;
     };
     OnShmRanks({.ranks = 2, .adjust = adjust}, [&](Communicator& c) {
-      CHECK(c.Barrier());  // each rank publishes its core
+      CHECK(c.Barrier());  // during this barrier each rank publishes its CPU core
       if (c.rank() == 0) waiters[0]->CountFromHere();
       counting.arrive_and_wait();
       if (c.rank() == 1) before_yield = waiters[0]->LooksBeforeYield();
@@ -160,7 +160,8 @@ TEST_CASE("the bits are those of the left fold, in reproducible mode and out of 
 
 TEST_CASE("a user's operation that does not commute sees its operands in rank order") {
   OnShmRanks({.ranks = 4}, [](Communicator& c) {
-    // Keeps the first operand's upper half and the second's lower half: the result is (first of all, last of all).
+    // Keeps the upper bits of the first operand and the lowest byte of the second. So the result has the first rank's
+    // value in its upper bits, and the last rank's value in its lowest byte.
     const auto op = c.DefineOperation(
         {.name = "ends",
          .commutative = false,
@@ -184,13 +185,14 @@ TEST_CASE("a user's operation that does not commute sees its operands in rank or
   });
 }
 
-TEST_CASE("16-bit floats with wide partials are summed in float32 on the intranode path") {
+TEST_CASE("16-bit floats with fp32_accumulate are summed in float32 on the intranode path") {
   OnShmRanks({.ranks = 3}, [](Communicator& c) {
     for (const std::uint64_t count : {10u, 9000u}) {
-      // In bfloat16, 256 + 1 + 1 stays 256; computed in float32 and rounded once, it is 258.
+      // In bfloat16, 256 + 1 + 1 stays 256. If the sum is computed in float32 and rounded once, it is 258.
       const std::uint16_t mine = c.rank() == 0 ? 0x4380 : 0x3f80;
       std::vector<std::uint16_t> data(count, mine);
-      CHECK(c.AllReduce(data.data(), data.data(), count, DataType::kBfloat16, ReduceOp::kSum, {.wide_partials = true}));
+      CHECK(
+          c.AllReduce(data.data(), data.data(), count, DataType::kBfloat16, ReduceOp::kSum, {.fp32_accumulate = true}));
       CHECK(data == std::vector<std::uint16_t>(count, 0x4381));
     }
     CHECK(c.Close());
@@ -264,7 +266,7 @@ TEST_CASE("a rank that does not say its host leaves all on lanes") {
                    c.AllReduce(data.data(), data.data(), 1, kInt, ReduceOp::kSum, {.algorithm = Algorithm::kIntranode});
                REQUIRE(!forced);
                CHECK(forced.error().message() ==
-                     "algorithm intranode does not serve this all_reduce: the ranks share no memory");
+                     "algorithm intranode does not support this all_reduce: the ranks share no memory");
                CHECK(c.Close());
              });
 }
@@ -308,12 +310,12 @@ TEST_CASE("allocated memory is read where it lies, mapped once, and let go when 
         CHECK(std::count_if(out, out + kCount, [&](const std::int32_t& v) {
                 return v == kRanks * (static_cast<std::int32_t>(&v - out) + again) + 3;
               }) == kCount);
-        CHECK(c.AllReduce(in, in, kCount, kInt, ReduceOp::kSum));  // the sum is in place
+        CHECK(c.AllReduce(in, in, kCount, kInt, ReduceOp::kSum));  // this sum is in place
         CHECK(std::equal(in, in + kCount, out));
       }
       CHECK(c.Barrier());
-      // Each of three ranks has two mappings, for its own memory and for each of the two others': the mappings of the
-      // previous round are gone.
+      // Each of three ranks has two mappings for its own memory, and two for the memory of each of the two others. This
+      // exact number shows that the mappings of the previous round are gone.
       if (c.rank() == 0) CHECK(SharedMappings() - before == kRanks * kRanks * 2);
       CHECK(c.Barrier());
     }
@@ -331,7 +333,7 @@ TEST_CASE("a rank with memory of its own making has all of them read through the
     std::fill(data, data + kCount, c.rank() + 1);
     CHECK(c.AllReduce(data, data, kCount, kInt, ReduceOp::kSum));
     CHECK(std::all_of(data, data + kCount, [](std::int32_t v) { return v == 3; }));
-    CHECK(c.DescribePaths().find("reads large vectors where they lie") != std::string::npos);
+    CHECK(c.DescribePaths().find("reads large vectors directly") != std::string::npos);
     CHECK(c.Close());
   });
 }
@@ -339,7 +341,8 @@ TEST_CASE("a rank with memory of its own making has all of them read through the
 TEST_CASE("memory that the processor reads and the kernel does not goes through slots") {
   constexpr std::uint64_t kCount = 100'000;
   OnShmRanks({.ranks = 2}, [&](Communicator& c) {
-    // x86-64 cannot forbid reading of writable memory; a processor that can has nothing to test here.
+    // Needs memory that the processor can read although its mapping is write-only. x86-64 cannot forbid such reads; on
+    // other processors the test does nothing.
     void* const memory = mmap(nullptr, kCount * 4, c.rank() == 0 ? PROT_WRITE : PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
@@ -376,7 +379,7 @@ TEST_CASE("a rank that never comes is named, while memory is still to be shared 
 
 TEST_CASE("a rank that leaves in the middle is named by all, at once") {
   std::array<std::atomic<int>, 4> culprits{};
-  std::barrier<> met(4);  // otherwise it would leave while others are still in the first sum
+  std::barrier<> met(4);  // without it, rank 2 could leave while other ranks are still in the first sum
   OnShmRanks({.ranks = 4}, [&](Communicator& c) {
     CHECK(Sums(c, 10));
     met.arrive_and_wait();
@@ -391,7 +394,7 @@ TEST_CASE("a rank that leaves in the middle is named by all, at once") {
   for (const Rank r : {0, 1, 3}) CHECK(culprits[static_cast<std::size_t>(r)] == 2);
 }
 
-TEST_CASE("ranks in different operations are told: both on the intranode path, or one of them on lanes") {
+TEST_CASE("ranks in different operations get an error: both on the intranode path, or one of them on lanes") {
   for (const bool lanes : {false, true}) {
     OnShmRanks({.ranks = 2}, [&](Communicator& c) {
       CHECK(Sums(c, 1));
@@ -413,7 +416,7 @@ TEST_CASE("ranks in different operations are told: both on the intranode path, o
   }
 }
 
-// How often the threads of this process have voluntarily given up their core, without the threads in `but`.
+// The number of times that the threads of this process, except those in `but`, have voluntarily given up their core.
 std::uint64_t SleepsOfThreads(const std::array<pid_t, 2>& but) {
   std::uint64_t sleeps = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -431,7 +434,7 @@ TEST_CASE("progress threads sleep while the calls of others need nothing of them
   OnShmRanks({.ranks = 2}, [&](Communicator& c) {
     callers[static_cast<std::size_t>(c.rank())] = ::gettid();
     std::int32_t one = 1, sum = 0;
-    CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // has started the progress threads
+    CHECK(c.AllReduceAsync(&one, &sum, 1, kInt, ReduceOp::kSum).Wait());  // starts the progress threads
     for (const Algorithm algorithm : {Algorithm::kIntranode, Algorithm::kRing}) {
       CAPTURE(Name(algorithm));
       const std::uint64_t before = c.rank() == 0 ? SleepsOfThreads(callers) : 0;
@@ -473,7 +476,8 @@ TEST_CASE("allocated memory is shown to peers only where all that belongs to an 
     for (int round = 0; round < 3; ++round) {
       const auto input = c.Allocate(kCount * 4);
       REQUIRE(input);
-      // No peer would look the memory up, so a peer would keep it mapped after it is freed.
+      // Here the rank must not pass `input` to its peers. Because `out` is not allocated memory, no peer would look up
+      // `input`, and so peers would keep `input` mapped after it is freed.
       CHECK(c.AllReduce((*input)->bytes().data(), out.data(), kCount, kInt, ReduceOp::kSum));
     }
     CHECK(c.Barrier());

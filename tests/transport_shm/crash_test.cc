@@ -1,5 +1,5 @@
-// A rank is killed at any point before or during its use of shared memory. The other ranks get an error that names it,
-// and after they have closed nothing is left: no descriptor, mapping, socket or file.
+// Kills a rank at every point before or during its use of shared memory. The other ranks must get an error that names
+// the killed rank. After they have closed, nothing may remain: no descriptor, mapping, socket or file.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -27,13 +27,14 @@ namespace crash_test {
 
 constexpr int kRanks = 3;
 constexpr int kAddressBytes = 1024;
-using Addresses = std::array<std::array<char, kAddressBytes>, kRanks>;  // two bytes of length, the address, zeros
+// Each entry has two bytes of length, then the address, then zeros.
+using Addresses = std::array<std::array<char, kAddressBytes>, kRanks>;
 
 struct Report {
-  int died = 0;  // whether an operation failed: 0 or 1
+  int died = 0;  // 1: an operation of this rank failed; 0: none failed
   int culprit = kNoRank;
-  int descriptors = 0;  // open descriptors, minus those at the beginning
-  int mappings = 0;     // mappings of shared memory that are left
+  int descriptors = 0;  // number of open descriptors, minus the number at the beginning
+  int mappings = 0;     // number of mappings of shared memory that remain
 };
 
 int OpenDescriptors() {
@@ -67,7 +68,8 @@ std::string Unpack(const std::array<char, kAddressBytes>& packed) {
   while (true) pause();
 }
 
-// Runs operations on the intranode path, on lanes, and with a function that may end the process, until one fails.
+// Runs operations until one fails: on the intranode path, on lanes, and with a user's function that may end the
+// process.
 Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transport>& transport, int die_at_fold) {
   CommunicatorOptions options;
   options.rank = rank;
@@ -94,7 +96,7 @@ Report Work(Rank rank, const Addresses& addresses, const std::shared_ptr<Transpo
   const auto region = c.Allocate(kAllocated * 4);
   if (!region) return {.died = 1, .culprit = -3};
   auto* const allocated = reinterpret_cast<std::int32_t*>((*region)->bytes().data());
-  std::vector<std::int32_t> large(kAllocated, 1);  // peers read it without a copy
+  std::vector<std::int32_t> large(kAllocated, 1);  // peers read this memory without a copy
   int folds = 0;
   const auto own = c.DefineOperation(
       {.name = "sum", .combine = [&](const void* l, const void* r, void* out, std::size_t n, DataType) {
@@ -179,14 +181,14 @@ class Job {
   }
   ~Job() {
     for (const pid_t child : children_) {
-      if (child <= 0) continue;  // already waited for
+      if (child <= 0) continue;  // the parent has waited for this child already
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
     for (const int pipe : pipes_) close(pipe);
   }
 
-  // Whether the victim died; checks the reports of the other ranks.
+  // Checks the reports of the other ranks. Returns whether the victim died.
   bool Check() {
     bool victim_died = false;
     for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -218,7 +220,7 @@ class Job {
   }
 
  private:
-  // The number of sockets of these processes' endpoints that are left, found by their abstract names.
+  // The number of remaining sockets of these processes' endpoints. They are found by their abstract names.
   int Sockets() const {
     std::ifstream sockets("/proc/net/unix");
     int count = 0;
@@ -239,12 +241,12 @@ class Job {
   std::vector<Report> reports_;
 };
 
-TEST_CASE("nobody is killed: nothing is left either") {
+TEST_CASE("no rank is killed: nothing is left either") {
   Job job(0, "never");
   CHECK(!job.Check());
 }
 
-TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is left") {
+TEST_CASE("any rank is killed, anywhere: the others name it, and nothing is left") {
   for (const std::string step : {"segment called", "segment made", "segment mapped", "segment judged",
                                  "segment settled", "lane called", "lane answered", "lane shared", "region shown",
                                  "region mapped", "early fold", "fold of what is read", "late fold"}) {
@@ -255,7 +257,7 @@ TEST_CASE("whoever is killed, and wherever: the others name it, and nothing is l
       Job job(victim, step);
       deaths += job.Check() ? 1 : 0;
     }
-    CHECK(deaths >= 1);  // a step that no rank reaches tests nothing
+    CHECK(deaths >= 1);  // otherwise no rank reaches this step, and the test checks nothing
     for (const int fault : {1, 29})
       StateFault(fault, static_cast<std::uint64_t>(deaths), "named by all others, nothing left over",
                  {.path = "shm", .layer = "processes"});

@@ -1,4 +1,4 @@
-// Operations on memory of devices whose ranks share a host: the devices read each other's memory directly, unless one
+// Tests operations on device memory among ranks of one host. The devices read each other's memory directly, unless one
 // of them cannot. The devices are fakes (tests/support/plain_device.h).
 #include <doctest/doctest.h>
 
@@ -61,10 +61,10 @@ void CheckEveryCollective(Communicator& communicator, OwnDevice& own) {
 TEST_CASE("Every collective is done where memory lies, and nothing goes by way of the host") {
   for (const int ranks : {2, 3, 4}) {
     OnShmDevices(ranks, [](Communicator& communicator, OwnDevice& own) {
-      own.device->FailCopyAfter(0);  // any copy to or from the host fails
+      own.device->FailCopyAfter(0);  // makes any copy to or from the host fail
       CheckEveryCollective(communicator, own);
-      CHECK(own.device->folds() > 0);
-      CHECK(communicator.DescribePaths().find("memory of the plain device: read by the ranks' devices where it lies") !=
+      CHECK(own.device->reductions() > 0);
+      CHECK(communicator.DescribePaths().find("memory of the plain device: read directly by the ranks' devices") !=
             std::string::npos);
     });
   }
@@ -76,8 +76,8 @@ TEST_CASE("Where one device does not reach the others' memory, or is not reached
         3,
         [](Communicator& communicator, OwnDevice& own) {
           CheckEveryCollective(communicator, own);
-          CHECK(own.device->folds() == 0);
-          CHECK(communicator.DescribePaths().find("memory of the plain device: by way of the host") !=
+          CHECK(own.device->reductions() == 0);
+          CHECK(communicator.DescribePaths().find("memory of the plain device: staged through the host") !=
                 std::string::npos);
         },
         [&](Devices& devices) {
@@ -92,41 +92,42 @@ TEST_CASE("It is not even tried where that is asked for") {
       2,
       [](Communicator& communicator, OwnDevice& own) {
         CheckEveryCollective(communicator, own);
-        CHECK(own.device->folds() == 0);
+        CHECK(own.device->reductions() == 0);
       },
       nullptr, [](CommunicatorOptions& options) { options.device_peers = false; });
 }
 
-TEST_CASE("Where processes share a device by turns, short vectors go by way of the host from the second operation on") {
+TEST_CASE("If processes time-slice a device, short vectors are staged through the host from the second operation on") {
   struct {
     std::array<unsigned char, 3> device;
     std::array<std::uint64_t, 3> process;
-    bool take_turns;
+    bool time_sliced;
   } const cases[] = {
       {{1, 2, 2}, {7, 8, 9}, true},   // two processes share a device
       {{1, 2, 3}, {7, 8, 9}, false},  // each process has its own device
       {{1, 1, 1}, {7, 7, 7}, false},  // all ranks are in one process
       {{0, 0, 0}, {7, 8, 9}, false},  // the device runs processes concurrently
   };
-  for (const auto& [device, process, take_turns] : cases) {
+  for (const auto& [device, process, time_sliced] : cases) {
     OnShmDevices(
         3,
-        [take_turns = take_turns](Communicator& communicator, OwnDevice& own) {
-          const auto folds_of = [&](Collective collective, std::uint64_t count) {
-            const std::uint64_t before = own.device->folds();
+        [time_sliced = time_sliced](Communicator& communicator, OwnDevice& own) {
+          const auto reductions_of = [&](Collective collective, std::uint64_t count) {
+            const std::uint64_t before = own.device->reductions();
             CHECK(RunCase(communicator, own, CaseOf(collective, communicator, count, false)) == "");
-            return own.device->folds() - before;
+            return own.device->reductions() - before;
           };
-          CHECK(folds_of(Collective::kAllReduce, 100) == 1);  // the ranks do not yet know each other's devices
-          CHECK(folds_of(Collective::kAllReduce, 125) == (take_turns ? 0 : 1));
-          CHECK(folds_of(Collective::kAllReduce, 126) == 1);
-          CHECK(folds_of(Collective::kReduceScatter, 41) == (take_turns ? 0 : 1));  // the sum of all blocks counts
-          CHECK(folds_of(Collective::kReduceScatter, 42) == 1);
+          CHECK(reductions_of(Collective::kAllReduce, 100) == 1);  // the ranks do not yet know each other's devices
+          CHECK(reductions_of(Collective::kAllReduce, 125) == (time_sliced ? 0 : 1));
+          CHECK(reductions_of(Collective::kAllReduce, 126) == 1);
+          CHECK(reductions_of(Collective::kReduceScatter, 41) ==
+                (time_sliced ? 0 : 1));  // the limit applies to the bytes of all blocks together
+          CHECK(reductions_of(Collective::kReduceScatter, 42) == 1);
         },
         [&, device = device, process = process](Devices& devices) {
-          for (std::size_t r = 0; r < 3; ++r) devices[r]->device->SetServer(device[r], process[r]);
+          for (std::size_t r = 0; r < 3; ++r) devices[r]->device->SetTimeSlicedGpu(device[r], process[r]);
         },
-        [](CommunicatorOptions& options) { options.device_turns_host_bytes = 1000; });
+        [](CommunicatorOptions& options) { options.gpu_timeslice_staging_max_bytes = 1000; });
   }
 }
 
@@ -151,13 +152,13 @@ TEST_CASE("Averages are divided once, and pre-multiplied sums scaled by each ran
     CHECK(reduced(ReduceOp::kAvg, 1) == 2.0F);
     CHECK(reduced(ReduceOp::kPremulSum, rank + 1) == 14.0F);  // 1 + 4 + 9
     CHECK(reduced(ReduceOp::kMax, 1) == 3.0F);
-    CHECK(own.device->folds() > 0);
+    CHECK(own.device->reductions() > 0);
   });
 }
 
 TEST_CASE("Averages whose sums are beyond their type are right by the devices alone") {
   OnShmDevices(3, [](Communicator& communicator, OwnDevice& own) {
-    own.device->FailCopyAfter(0);  // any copy to or from the host fails
+    own.device->FailCopyAfter(0);  // makes any copy to or from the host fail
     for (const DataType type : extreme::kTypes)
       for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
         for (const bool in_place : {false, true}) {
@@ -165,7 +166,7 @@ TEST_CASE("Averages whose sums are beyond their type are right by the devices al
           CHECK(RunAverage(communicator, own, {.collective = collective, .in_place = in_place, .count = 1000}, type) ==
                 "");
         }
-    CHECK(own.device->folds() > 0);
+    CHECK(own.device->reductions() > 0);
   });
 }
 
@@ -187,11 +188,12 @@ TEST_CASE("Operations on the host, on devices and by way of the host follow each
     for (Work& work : works) CHECK(work.Wait());
     CHECK(ValuesOf(memory) == plain::Values(3000, std::int64_t{1} << 20));
     CHECK(host == std::vector<std::int64_t>(20, 2));
-    CHECK(own.device->folds() == 10);  // a processor must compute the comparison
+    // Only the operations without compare_results reduce on the device, because the CPU must compute the others.
+    CHECK(own.device->reductions() == 10);
   });
 }
 
-TEST_CASE("Ranks that disagree about an operation on devices are told in words") {
+TEST_CASE("Ranks that disagree about an operation on devices get an error that describes the mismatch") {
   OnShmDevices(2, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values(100, 1));
     const std::uint64_t count = communicator.rank() == 0 ? 100 : 99;
@@ -220,7 +222,7 @@ TEST_CASE("A rank that gives up amid an operation on devices has all others fail
   });
 }
 
-TEST_CASE("Streams go on, too, where another rank fails while the driver holds up whoever would let them") {
+TEST_CASE("Streams also go on if another rank fails while the driver blocks the thread that would release them") {
   std::atomic<bool> held_up{false};
   OnShmDevices(2, [&](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values{4, 5});

@@ -1,4 +1,4 @@
-// Passing descriptors from one process to another, also to a process without a free descriptor.
+// Tests how a process passes descriptors to another one, also to a process that has no free descriptor.
 #include "transport/shm/fd_passing.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ constexpr bool kSanitizerNeedsDescriptors = true;
 constexpr bool kSanitizerNeedsDescriptors = false;
 #endif
 
-TEST_CASE("Descriptors that a process has no room for are told as its limit, not as a peer's bad message") {
+TEST_CASE("Descriptors that a process has no room for are reported as its limit, not as a peer's bad message") {
   if (kSanitizerNeedsDescriptors) {
     MESSAGE("SKIP: no descriptor left: the sanitizer needs some itself");
     return;

@@ -1,5 +1,5 @@
-// Two processes each store to their own variable and then load the other's. At least one must see the other's store,
-// although only one of them executes the processor's fence.
+// Tests the fences in two processes. Each process stores to its own variable and then loads the other's. At least one
+// must see the other's store, although only one of them executes a fence of the processor.
 #include "transport/shm/fences.h"
 
 #include <doctest/doctest.h>
@@ -23,16 +23,17 @@ struct Shared {
   alignas(kLineBytes) std::atomic<int> rarely;
   alignas(kLineBytes) std::atomic<int> begun;
   alignas(kLineBytes) std::atomic<int> ended;
-  alignas(kLineBytes) std::atomic<int> seen;  // what the process with the light fence saw in the last finished round
+  // The value that the process with the light fence loaded in the latest finished round.
+  alignas(kLineBytes) std::atomic<int> seen;
 };
 
 void AwaitBoth(std::atomic<int>& count, int round) {
   count.fetch_add(1);
   for (int looks = 0; count.load() < 2 * round; ++looks)
-    if (looks % 1024 == 1023) sched_yield();  // there may be only one core
+    if (looks % 1024 == 1023) sched_yield();  // so that both processes run even if there is only one core
 }
 
-// Returns in how many rounds neither process saw the other's store.
+// Returns the number of rounds in which neither process saw the other's store.
 template <typename Fence>
 int RunRounds(Shared& shared, bool is_often, const Fence& fence) {
   int misses = 0;
@@ -62,7 +63,7 @@ TEST_CASE("a light and a heavy fence together are as good as two of the processo
   REQUIRE(child >= 0);
   if (child == 0) {
     if (!JoinFences()) {
-      shared.begun.store(1 << 30);  // so that the parent does not wait
+      shared.begun.store(1 << 30);  // a number so large that the parent process never waits
       shared.ended.store(1 << 30);
       _exit(2);
     }

@@ -1,5 +1,5 @@
-// How ranks that share memory close: no rank leaves before all ranks have received each other's goodbye, whenever those
-// arrive.
+// Tests how ranks that share memory close. No rank may leave before all ranks have received each other's goodbye, at
+// whatever moment the goodbyes arrive.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@
 namespace rondo::test {
 namespace parting_test {
 
-// Is placed between an endpoint and its observer.
+// An observer that passes events on from an endpoint to the real observer.
 class Between : public PeerObserver {
  public:
   Result<std::unique_ptr<Endpoint>> Open(Transport& transport, EndpointConfig config) {
@@ -91,8 +91,9 @@ class TransportWithLateGoodbye final : public PassingTransport {
   LateGoodbye& late_;
 };
 
-// A benchmark found this in one of about a thousand runs. Rank 0, which sends its goodbye last, received the other
-// rank's goodbye between two checks. The first check kept it from sending its own goodbye, and it left without.
+// A benchmark found this error in one of about a thousand runs. Rank 0, which sends its goodbye last, received the
+// other rank's goodbye between two of its checks. The first check kept rank 0 from sending its own goodbye, and the
+// second let it leave without one.
 TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's arrives") {
   for (int looks = 1; looks <= 6; ++looks) {
     CAPTURE(looks);
@@ -113,8 +114,8 @@ TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's
   }
 }
 
-// Rank 0 receives all goodbyes before it sends its own. In an earlier version the other ranks waited for it until their
-// timeouts.
+// Rank 0 sends its goodbye only after all others have sent theirs. So in an earlier version, if rank 0 closed too
+// early, the other ranks waited for it until their timeouts.
 TEST_CASE("rank 0 that closes too early is named by those who still need it, as others are") {
   for (const Rank early : {0, 1}) {
     CAPTURE(early);
@@ -147,56 +148,56 @@ TEST_CASE("a rank that refuses its call and closes gives its reason to the other
   }
 }
 
-// Records the control messages that a rank receives, also while it is opening its endpoint.
-class Heard final : public Between {
+// Records the control messages that a rank receives, even while it is opening its endpoint.
+class ControlLog final : public Between {
  public:
   // False: no such message arrived within ten seconds.
   bool Wait(Rank from, ControlKind kind) {
     std::unique_lock lock(mutex_);
-    return heard_more_.wait_for(lock, std::chrono::seconds(10), [&] { return heard_.contains({from, kind}); });
+    return more_.wait_for(lock, std::chrono::seconds(10), [&] { return received_.contains({from, kind}); });
   }
 
   void OnControl(Rank from, ControlMessage message) override {
     const ControlKind kind = message.kind;
     Between::OnControl(from, std::move(message));
     const std::lock_guard lock(mutex_);
-    heard_.insert({from, kind});
-    heard_more_.notify_all();
+    received_.insert({from, kind});
+    more_.notify_all();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable heard_more_;
-  std::set<std::pair<Rank, ControlKind>> heard_;
+  std::condition_variable more_;
+  std::set<std::pair<Rank, ControlKind>> received_;
 };
 
-// Returns the endpoint only after it has received rank 1's abort and a heartbeat of rank 2.
+// A transport that returns the endpoint only after it has received rank 1's abort and a heartbeat of rank 2.
 class TransportSlowToOpen final : public PassingTransport {
  public:
-  TransportSlowToOpen(std::shared_ptr<Transport> inner, Heard& heard)
-      : PassingTransport(std::move(inner)), heard_(heard) {}
+  TransportSlowToOpen(std::shared_ptr<Transport> inner, ControlLog& log)
+      : PassingTransport(std::move(inner)), log_(log) {}
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
-    RONDO_ASSIGN(auto endpoint, heard_.Open(inner(), config));
-    CHECK(heard_.Wait(1, ControlKind::kAbort));
-    CHECK(heard_.Wait(2, ControlKind::kHeartbeat));
+    RONDO_ASSIGN(auto endpoint, log_.Open(inner(), config));
+    CHECK(log_.Wait(1, ControlKind::kAbort));
+    CHECK(log_.Wait(2, ControlKind::kHeartbeat));
     return endpoint;
   }
 
  private:
-  Heard& heard_;
+  ControlLog& log_;
 };
 
 // Found on a slow machine: ranks whose messages arrived before rank 0 had its endpoint got no answer. On the intranode
-// path they do not ask again.
-TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tells it on") {
-  Heard heard;
+// path ranks do not ask a second time.
+TEST_CASE("rank 0 that learns of a failure while it still opens its endpoint passes it on") {
+  ControlLog log;
   const auto adjust = [&](CommunicatorOptions& options) {
-    if (options.rank == 0) options.transport = std::make_shared<TransportSlowToOpen>(options.transport, heard);
+    if (options.rank == 0) options.transport = std::make_shared<TransportSlowToOpen>(options.transport, log);
   };
   OnShmRanks({.ranks = 3, .adjust = adjust}, [&](Communicator& c) {
     Work work = c.BarrierAsync();
     if (c.rank() == 1) {
-      CHECK(heard.Wait(1, ControlKind::kHeartbeat));
+      CHECK(log.Wait(1, ControlKind::kHeartbeat));
       c.Abort("as the test wants it");
     }
     const Status status = work.Wait();
@@ -206,13 +207,14 @@ TEST_CASE("rank 0 that hears of a failure while it still opens its endpoint tell
   });
 }
 
-TEST_CASE("who closes while another thread of its drives is told all the same who was left behind") {
+TEST_CASE(
+    "a rank that closes while another of its threads makes progress still learns which rank was in an operation") {
   for (int round = 0; round < 20; ++round) {
     OnShmRanks({.ranks = 2}, [](Communicator& communicator) {
       CHECK(communicator.Barrier());
       Status status;
       if (communicator.rank() == 0) {
-        std::jthread driver([&](const std::stop_token& stop) {
+        std::jthread progress_thread([&](const std::stop_token& stop) {
           while (!stop.stop_requested()) communicator.Progress();
         });
         status = communicator.Close();

@@ -1,4 +1,4 @@
-// Reading memory of other processes without a copy in between; and every case in which that is impossible.
+// Tests reading memory of other processes directly, and every case in which this is impossible.
 #include "transport/shm/process_memory.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ Nonce SomeNonce(int seed) {
 
 std::uint64_t AddressOf(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-// Pages of this process, unmapped at the end.
+// Pages of this process. The destructor unmaps them.
 class Pages {
  public:
   Pages(std::size_t count, int protection)
@@ -41,7 +41,7 @@ class Pages {
   void* const memory_;
 };
 
-// A child with a copy of this process's memory, until it is destroyed.
+// A child process with a copy of this process's memory. The destructor ends the child.
 class Child {
  public:
   Child() : process_(fork()) {
@@ -71,12 +71,12 @@ TEST_CASE("a nonce is found in the process that has it, and in no other") {
   nonce = SomeNonce(2);
   Child child;
   nonce = SomeNonce(1);
-  // In another namespace, the same process number and address may belong to a different process.
+  // The probe now names another process, as if its process number were from another pid namespace.
   probe.process = child.process();
   const Status found = CheckCmaProbe(probe);
   REQUIRE(!found);
   CHECK(found.error().code() == ErrorCode::kResource);
-  CHECK(found.error().message().find("somebody else") != std::string::npos);
+  CHECK(found.error().message().find("is a different process") != std::string::npos);
   probe.nonce = SomeNonce(2);
   CHECK(CheckCmaProbe(probe));
   CHECK(!CheckCmaProbe(CmaProbe{}));
@@ -97,7 +97,7 @@ TEST_CASE("all bytes come, from any address to any address") {
   CHECK(ReadMemoryOf(child.process(), 0, {}));
 }
 
-TEST_CASE("a process that is no more is told from memory that cannot be read, and that from a bad place for it") {
+TEST_CASE("an ended process is distinguished from unreadable memory, and that from a bad destination") {
   Nonce nonce = SomeNonce(3);
   Child child;
   std::vector<std::byte> into(2 * kPage);

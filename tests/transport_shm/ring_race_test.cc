@@ -1,5 +1,5 @@
-// The ring between two threads over one mapping, under the thread sanitizer. A ring without one of its acquire loads
-// must be reported.
+// Tests the ring between two threads over one mapping, under the thread sanitizer. The sanitizer must report a ring in
+// which one acquire load is missing.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace rondo::shm {
 namespace ring_race_test {
 
 using Sound = std::atomic<std::uint64_t>;
-// Loads that are not acquire loads: they see the stored value, but order nothing before the store.
+// Loads without acquire. They see the stored value, but do not make earlier writes of the storing thread visible.
 struct RelaxedLoad : std::atomic<std::uint64_t> {
   std::uint64_t load(std::memory_order) const { return std::atomic<std::uint64_t>::load(std::memory_order_relaxed); }
 };
@@ -30,7 +30,7 @@ constexpr std::size_t kCapacity = 256;
 constexpr std::size_t kLongest = 40;
 constexpr std::uint64_t kBytes = 20'000;
 
-// Lengths vary, so that the compiler emits a call for the copy, which every compiler instruments.
+// Lengths vary, so that the compiler emits a call for the copy. Every compiler instruments such a call.
 std::size_t LengthAt(std::uint64_t at) { return static_cast<std::size_t>(std::min(1 + at % kLongest, kBytes - at)); }
 std::byte ValueAt(std::uint64_t at) { return static_cast<std::byte>(at * 7); }
 
@@ -40,7 +40,7 @@ struct Mapped {
   std::byte ring[kCapacity];
 };
 
-// Whether every byte arrived, in order.
+// Whether every byte arrived in order.
 template <typename Counter>
 bool Stream() {
   void* const memory =
@@ -82,9 +82,10 @@ bool Stream() {
 TEST_CASE("a stream of bytes between two threads, over memory that processes could share") { CHECK(Stream<Sound>()); }
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int kExitOfReport = 66;  // the sanitizer's default
+constexpr int kExitOfReport = 66;  // the sanitizer's default exit code after a report
 
-// Runs in a separate process, which ends when the sanitizer reports.
+// Environment variable that marks a child process of this test. The child runs one variant of the ring, and the
+// sanitizer ends the child when it reports a race.
 constexpr const char* kControl = "RONDO_RING_RACE_CONTROL";
 
 int ExitOfControl(const char* which) {

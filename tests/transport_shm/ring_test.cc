@@ -1,4 +1,4 @@
-// The ring of shared memory and its doorbell, under every order of steps and everything that weak memory allows.
+// Tests the ring of shared memory and its doorbell, under every order of steps and every effect of weak memory.
 #include "transport/shm/ring.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace ring_test {
 
 using Weak = WeakAtomic<std::uint64_t>;
 
-// The same with one memory order weakened.
+// Weak atomics with one memory order that is too weak.
 struct RelaxedLoad : Weak {
   using Weak::Weak;
   std::uint64_t load(std::memory_order) { return Weak::load(std::memory_order_relaxed); }
@@ -26,7 +26,7 @@ struct RelaxedStore : Weak {
   void store(std::uint64_t value, std::memory_order) { Weak::store(value, std::memory_order_relaxed); }
 };
 
-constexpr std::size_t kCapacity = 2;  // a line is one byte in this test
+constexpr std::size_t kCapacity = 2;  // small, because a cache line is one byte in this test
 
 template <typename Counter>
 struct Subject {
@@ -75,11 +75,11 @@ struct Subject {
 // The number of races found over all schedules.
 template <typename Counter>
 int Races() {
-  constexpr int kBytes = 3;  // the ring wraps around, and is full once
+  constexpr int kBytes = 3;  // enough bytes that the ring wraps around, and is full once
   Explorer explorer(/*max_preemptions=*/3);
   int races = 0;
   do {
-    // On the heap: the address sanitizer's stack does not keep the alignment of cache lines.
+    // On the heap, because the address sanitizer's stack does not keep the alignment of cache lines.
     const auto own = std::make_unique<Subject<Counter>>(explorer);
     Subject<Counter>& subject = *own;
     explorer.Run({[&] { subject.Produce(kBytes); }, [&] { subject.Consume(kBytes); }});
@@ -109,7 +109,7 @@ struct WeakSignal {
     explorer->Step();
     readable = true;
   }
-  void Take() { readable = false; }  // like shared_doorbell.h it never waits
+  void Take() { readable = false; }  // does not wait for a Post; Take in shared_doorbell.h does not wait either
   void Sleep() {
     explorer->BlockUntil([this] { return readable; });
   }
@@ -123,8 +123,8 @@ struct ReleaseStore : Weak {
   void store(std::uint64_t value, std::memory_order) { Weak::store(value, std::memory_order_release); }
 };
 
-// In how many schedules a consumer that sleeps on an empty ring never wakes. It tries only a few times: a stale value
-// does not stay stale forever, and more tries find nothing new.
+// Returns the number of schedules in which a consumer that sleeps on an empty ring never wakes. The consumer tries only
+// a few times, because a stale value does not stay stale forever, and more tries find nothing new.
 template <typename Counter>
 int LostWakeUps() {
   constexpr int kTries = 3;

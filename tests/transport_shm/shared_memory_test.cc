@@ -1,4 +1,4 @@
-// Memory that processes share: how much may be allocated, how it is allocated, and which files are no such memory.
+// Tests memory that processes share: how much may be allocated, how it is allocated, and which files are refused.
 #include "transport/shm/shared_memory.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// How many of the next calls fail with EINTR, as in older kernels when a signal arrives.
+// The number of next calls of fallocate that fail with EINTR, as in older kernels when a signal arrives.
 int interruptions = 0;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Which addresses are published, and in which order they are tried: pure functions, tested with invented machines.
+// Tests which addresses are published, and in which order they are tried. The tested functions are pure, so the
+// machines can be invented.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +27,7 @@ LocalAddress Local(std::string interface, std::string_view ip, int prefix_bits, 
   return {std::move(interface), std::move(devices), Ip(ip), prefix_bits, up};
 }
 
-// A host as in clusters: Ethernet, InfiniBand, Docker, an interface that is down, link-local IPv6.
+// A host as in clusters. It has Ethernet, InfiniBand, Docker, an interface that is down, and link-local IPv6.
 std::vector<LocalAddress> Machine() {
   return {
       Local("lo", "127.0.0.1", 8),
@@ -205,10 +206,11 @@ TEST_CASE("an interface with a longer name than an address ever has is refused")
   text[text.size() - 33] = 33;
   const auto decoded = DecodeTcpAddress(text + 'x');
   REQUIRE_FALSE(decoded);
-  CHECK(decoded.error().message() == "candidate 0 of a TCP address has an interface of 33 bytes; at most 32");
+  CHECK(decoded.error().message() ==
+        "candidate 0 of a TCP address has an interface name of 33 bytes; at most 32 are allowed");
 }
 
-TEST_CASE("an address of another version is told apart") {
+TEST_CASE("an address of another version is distinguished") {
   std::string text = Encode(AddressOf(Machine(), ""));
   text[3] = 9;
   const auto decoded = DecodeTcpAddress(text);
@@ -252,7 +254,7 @@ TEST_CASE("rails take addresses that are equally good in turn, and the others st
   CHECK(on_rail(1) == Texts{"10.9.1.2", "10.9.0.2", "192.168.1.2", "fd00::2"});
   CHECK(on_rail(2) == first);
   CHECK(InTurn({}, 3).empty());
-  // Within a host the kernel treats all addresses alike. Loopback stays first unless the options select other
+  // Within a host the kernel treats all addresses in the same way. Loopback stays first unless the options select other
   // addresses.
   const std::vector<Attempt> local = OrderAttempts(AddressOf(Machine(), "a"), Machine(), AddressOf(Machine(), "a"));
   CHECK(InTurn(local, 1).front().at.ip.ToString() == "127.0.0.1");
@@ -265,7 +267,8 @@ TEST_CASE("of chosen addresses each connection starts from the one in whose subn
     return ip ? ip->ToString() : "any";
   };
   for (const std::uint32_t rail : {0U, 1U}) {
-    CHECK(source("10.9.0.2", rail) == "10.9.0.1");  // also if the other network is tried after the rail's network
+    // the source address is in the subnet of the destination, even if the rail belongs to the other network
+    CHECK(source("10.9.0.2", rail) == "10.9.0.1");
     CHECK(source("10.9.1.2", rail) == "10.9.1.1");
     CHECK(source("127.0.0.1", rail) == "any");
   }
@@ -293,7 +296,7 @@ TEST_CASE("where a host is unknown loopback is tried, but last") {
   CHECK(order[order.size() - 2] == "127.0.0.1 loopback lo");
 }
 
-// The address with the speed of its interface.
+// Returns `address`, with the speed of its interface set to `mbps`.
 LocalAddress At(LocalAddress address, std::uint32_t mbps) {
   address.mbps = mbps;
   return address;
@@ -307,14 +310,15 @@ TcpAddress Published(const std::vector<LocalAddress>& all, std::string host_id) 
   return address;
 }
 
-// The addresses of one of two hosts that are connected by a slow and a fast network. The slow network is listed first.
+// The addresses of one of two hosts, which are connected by a slow and a fast network. The slow network is listed
+// first.
 std::vector<LocalAddress> TwoNetworks(int host, std::uint32_t slow_mbps, std::uint32_t fast_mbps) {
   const std::string last = std::to_string(host);
   return {At(Local("eth0", "10.0.0." + last, 24), slow_mbps), At(Local("ib0", "192.168.9." + last, 24), fast_mbps),
           Local("docker0", "172.17.0.1", 16)};
 }
 
-TEST_CASE("of two networks between hosts the faster one is taken, the reason told and the other one named") {
+TEST_CASE("of two networks between hosts the faster one is taken, the reason printed and the other one named") {
   const auto here = TwoNetworks(1, 1000, 100'000), there = TwoNetworks(2, 1000, 100'000);
   CHECK(Names(ChooseAddresses(here, {}, "")) == Texts{"192.168.9.1", "10.0.0.1", "172.17.0.1"});
   const auto attempts = OrderAttempts(Published(here, "a"), here, Published(there, "b"));
@@ -325,7 +329,7 @@ TEST_CASE("of two networks between hosts the faster one is taken, the reason tol
   CHECK(choice.text == "the fastest of 2 networks, 100 Gbit/s; also 10.0.0.2 via eth0, 1 Gbit/s");
   CHECK_FALSE(choice.speeds_unknown);
   CHECK(DescribeChoice(attempts, Ip("10.0.0.2")).text ==
-        "a faster network did not lead there in time, 1 Gbit/s; also 192.168.9.2 via ib0, 100 Gbit/s");
+        "a faster network did not connect in time, 1 Gbit/s; also 192.168.9.2 via ib0, 100 Gbit/s");
   CHECK(DescribeNetworks(Published(here, "a").candidates).text ==
         "2 networks, tried in this order: ib0 (100 Gbit/s), then eth0 (1 Gbit/s)");
 }

@@ -1,4 +1,4 @@
-// The timer that does not count time during which its process was stopped.
+// Tests the timer that does not count the time for which its process was stopped.
 #include "transport/tcp/awake_timer.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 namespace rondo::tcp {
 namespace awake_timer_test {
 
-// Serves a timer of 10 ms `late` after its expiry; returns whether the timer began again.
+// Handles a timer of 10 ms when `late` has passed since it expired. Returns whether the timer started again.
 bool BeginsAgain(Duration late) {
   asio::io_context io;
   AwakeTimer timer(io);

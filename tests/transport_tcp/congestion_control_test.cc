@@ -1,4 +1,4 @@
-// Which congestion control algorithm a connection uses, and from which moment.
+// Tests which congestion control algorithm a connection uses, and from which moment on.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,18 +22,18 @@ std::string CongestionControl(int fd) {
   return name.data();
 }
 
-// An algorithm that this process may set and that sockets do not use by default.
+// An algorithm that this process may set, and that is not the default of sockets.
 std::string AnotherThanTheSystems() {
   for (const char* name : {"reno", "cubic"}) {
     if (tcp::SystemCongestionControl() == name) continue;
     const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (tcp::SetCongestionControl(fd.get(), {name}) == name) return name;
   }
-  MESSAGE("skipped: this machine lets nobody choose another congestion control than the system's");
+  MESSAGE("skipped: this machine allows only the system's congestion control");
   return {};
 }
 
-// The descriptions of one connection by both of its ends.
+// How the two ends of one connection describe it.
 std::array<std::string, 2> Paths(const std::function<void(int, TcpOptions&)>& adjust) {
   World world(2, [&](int rank, TcpOptions& options) {
     options.addresses = {"127.0.0.1"};
@@ -42,7 +42,7 @@ std::array<std::string, 2> Paths(const std::function<void(int, TcpOptions&)>& ad
   world.OpenAll();
   const Lane& lane = world.Open(0, 1);
   world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+  REQUIRE(world.PollUntil([&] { return lane.state() == LaneState::kOpen; }));
   return {world[0].DescribePeer(1), world[1].DescribePeer(0)};
 }
 
@@ -75,14 +75,14 @@ TEST_CASE("within a host both ends have the first that may be set of local_conge
 TEST_CASE("between hosts both ends have the system's, or what remote_congestion_control says") {
   const std::string other = AnotherThanTheSystems();
   if (other.empty()) return;
-  for (const bool told : {false, true}) {
+  for (const bool is_set : {false, true}) {
     for (const std::string& path : Paths([&](int, TcpOptions& options) {
-           options.host_id = {};  // so that loopback counts as a connection between hosts
+           options.host_id = {};  // with no host id, loopback counts as a connection between hosts
            options.local_congestion_control = {other};
-           if (told) options.remote_congestion_control = {other};
+           if (is_set) options.remote_congestion_control = {other};
          })) {
       CAPTURE(path);
-      CHECK(path.ends_with("; " + (told ? other : tcp::SystemCongestionControl()) + ")"));
+      CHECK(path.ends_with("; " + (is_set ? other : tcp::SystemCongestionControl()) + ")"));
     }
   }
 }

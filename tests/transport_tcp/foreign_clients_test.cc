@@ -1,5 +1,5 @@
-// A job continues whatever connects to its port: port scanners, other protocols, silent clients, floods. It also
-// continues if the machine has no file descriptor left.
+// Tests that a job continues, no matter what connects to its port: port scanners, other protocols, silent clients,
+// floods. It must also continue if the machine has no file descriptor left.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,16 +32,17 @@ void CheckTheJobWorks(World& world, std::uint64_t communicator) {
   world.OpenRank(1, communicator);
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
+  REQUIRE(world.PollUntil([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
   const Bytes piece = AsBytes("still here");
   REQUIRE(a.Write({&piece, 1}) == piece.size());
-  CHECK(world.Drive([&] { return b.Peek(piece.size()).size() == piece.size(); }));
-  CHECK(world.Heard(0).lost().empty());
-  CHECK(world.Heard(1).lost().empty());
+  CHECK(world.PollUntil([&] { return b.Peek(piece.size()).size() == piece.size(); }));
+  CHECK(world.RecorderOf(0).lost().empty());
+  CHECK(world.RecorderOf(1).lost().empty());
   for (const Rank rank : {0, 1}) CHECK(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
-  const std::size_t heard0 = world.Heard(0).messages().size(), heard1 = world.Heard(1).messages().size();
-  CHECK(world.Heard(0).WaitForMessages(heard0 | 1));
-  CHECK(world.Heard(1).WaitForMessages(heard1 | 1));
+  const std::size_t received0 = world.RecorderOf(0).messages().size(),
+                    received1 = world.RecorderOf(1).messages().size();
+  CHECK(world.RecorderOf(0).WaitForMessages(received0 | 1));
+  CHECK(world.RecorderOf(1).WaitForMessages(received1 | 1));
 }
 
 struct Watched {
@@ -70,7 +71,7 @@ TEST_CASE("other protocols are dropped without an answer of ours, counted and lo
         std::string("SSH-2.0-x\r\n"), noise}) {
     const Fd fd = Call(watched.transport());
     Say(fd, AsBytes(said));
-    // Only a TLS client gets an answer: an alert.
+    // Only a TLS client gets an answer, which is an alert.
     CHECK(Listen(fd) == (said.starts_with("\x16\x03") ? ToText(kTlsNotSpoken) : ""));
     ++foreign_clients;
   }
@@ -80,10 +81,10 @@ TEST_CASE("other protocols are dropped without an answer of ours, counted and lo
   StateFault(23, watched.counters->unknown, "correct");
 }
 
-TEST_CASE("whoever connects and goes away is dropped") {
+TEST_CASE("a client that connects and disconnects is dropped") {
   Watched watched;
   for (int i = 0; i < 200; ++i) Call(watched.transport());
-  // If clients arrive faster than their disconnects are noticed, the oldest silent clients are evicted for new ones.
+  // If clients arrive faster than their disconnects are noticed, the oldest silent clients are evicted to make room.
   CHECK(Eventually([&] { return watched.counters->unknown + watched.counters->evicted == 200; }));
   CheckTheJobWorks(watched.world, 1);
 }
@@ -114,9 +115,9 @@ TEST_CASE("another version of Rondo is refused with both versions") {
   auto hello = tcp::Encode(tcp::Hello{});
   StoreLittle(hello.data() + 8, std::uint16_t{77});
   Say(fd, hello);
-  const std::string heard = Listen(fd);
+  const std::string received = Listen(fd);
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
-  for (Bytes rest = AsBytes(heard); !rest.empty();) {
+  for (Bytes rest = AsBytes(received); !rest.empty();) {
     const std::size_t part = std::min(rest.size(), reader.wanted());
     REQUIRE(part > 0);
     REQUIRE(reader.Feed(rest.first(part)));
@@ -133,13 +134,14 @@ TEST_CASE("a flood of silent connections costs a bounded number of descriptors a
   Watched watched;
   std::vector<Fd> flood;
   for (int i = 0; i < 500; ++i) flood.push_back(Call(watched.transport()));
-  CHECK(Eventually([&] { return watched.counters->accepted == 500; }));
-  CHECK(watched.counters->evicted == 500 - 64);
+  // A connection is counted as accepted before it makes another one be evicted.
+  CHECK(Eventually([&] { return watched.counters->evicted == 500 - 64; }));
+  CHECK(watched.counters->accepted == 500);
   CheckTheJobWorks(watched.world, 1);
   StateFault(23, watched.counters->evicted, "correct");
 }
 
-TEST_CASE("hellos for groups that nobody opens are held up to the limit and forgotten when the client goes") {
+TEST_CASE("hellos for groups that no rank opens are held up to the limit and forgotten when the client goes") {
   Watched watched([](TcpOptions& options) {
     options.max_held_connections = 3;
     options.instance = "me";
@@ -158,7 +160,7 @@ TEST_CASE("hellos for groups that nobody opens are held up to the limit and forg
   Say(one_more, tcp::Encode(hello));
   CHECK(Listen(one_more).find("3 connections wait") != std::string::npos);
   clients.clear();
-  // There is room again once the transport has noticed the disconnects.
+  // When the transport has noticed the disconnects, there is room for new clients again.
   CHECK(Eventually([&] {
     clients.push_back(Call(watched.transport()));
     Say(clients.back(), tcp::Encode(hello));
@@ -229,7 +231,7 @@ TEST_CASE(
 }
 
 // UBSan opens a pipe to check whether memory is readable, and reports an invalid object if that fails. So it cannot run
-// without a free descriptor. The plain and the thread-sanitizer builds test the same code.
+// without a free descriptor. The plain build and the thread-sanitizer build test the same code.
 bool SanitizerNeedsDescriptors() {
 #if defined(__SANITIZE_ADDRESS__)
   MESSAGE("SKIP: no descriptor left: the sanitizer needs some itself");
@@ -239,7 +241,7 @@ bool SanitizerNeedsDescriptors() {
 #endif
 }
 
-// Uses up all descriptors until it is destroyed.
+// Uses up all descriptors of the process. The destructor frees them.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -268,7 +270,7 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
     const std::uint64_t before = watched.counters->accept_errors;
     poll(nullptr, 0, 250);
     CHECK(watched.counters->accept_errors - before <= 5);  // one attempt per 100 ms, not thousands
-    CHECK(watched.counters->accepted == 1);  // through the descriptor that is reserved for sending clients the reason
+    CHECK(watched.counters->accepted == 1);  // with the descriptor that is reserved for sending the reason to a client
     CHECK(watched.lines.Contains(
         "it takes 1 more file descriptor, and 256 of 256 are open; raise the limit (ulimit -n)"));
   }
@@ -277,7 +279,7 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
   StateFault(26, watched.counters->accept_errors, "correct");
 }
 
-TEST_CASE("a peer is told at once that there is no descriptor for it, and connects when there is one") {
+TEST_CASE("a peer learns at once that there is no descriptor for it, and connects when there is one") {
   if (SanitizerNeedsDescriptors()) return;
   Watched watched([](TcpOptions& options) { options.instance = "me"; });
   tcp::Hello hello;
@@ -290,9 +292,9 @@ TEST_CASE("a peer is told at once that there is no descriptor for it, and connec
     const NoDescriptors nothing_left;
     REQUIRE(connect(client.get(), raw.get(), raw.bytes) == 0);
     Say(client, tcp::Encode(hello));
-    CHECK(
-        Listen(client).find("it cannot take connections: Too many open files: it takes 1 more file descriptor, and 256 "
-                            "of 256 are open; raise the limit (ulimit -n)") != std::string::npos);
+    CHECK(Listen(client).find(
+              "it cannot accept connections: Too many open files: it takes 1 more file descriptor, and 256 "
+              "of 256 are open; raise the limit (ulimit -n)") != std::string::npos);
     CHECK(watched.counters->retry_requested == 1);
   }
   CheckTheJobWorks(watched.world, 1);
@@ -320,7 +322,7 @@ TEST_CASE("a lane beyond the limit of descriptors is refused before anything is 
     }
   }
   Lane& lane = world.Open(0, 1);
-  CHECK(world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+  CHECK(world.PollUntil([&] { return lane.state() == LaneState::kOpen; }));
 }
 
 }  // namespace foreign_clients_test

@@ -1,4 +1,5 @@
-// Which clients and servers the job token authenticates: both sides of a handshake as bytes, without a socket.
+// Tests which clients and servers the job token authenticates. Both sides of a handshake exchange bytes without a
+// socket.
 #include "transport/tcp/handshake_sides.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +16,7 @@ namespace handshake_sides_test {
 using Message = std::vector<std::byte>;
 using Token = std::shared_ptr<const JobToken>;
 
-// Its nonces are 16 bytes of value 1, then of value 2, and so on: the same in every run.
+// A token whose nonces are 16 bytes of value 1, then 16 bytes of value 2, and so on. So they are the same in every run.
 Token TokenOf(std::string_view text) {
   auto token = JobToken::Make(text, "the token", [next = std::byte{0}](MutableBytes bytes) mutable {
     next = static_cast<std::byte>(std::to_integer<int>(next) + 1);
@@ -38,10 +39,10 @@ Hello SomeHello() {
 
 // All messages of both sides, and the result on each side.
 struct Handshake {
-  std::vector<Message> said;         // messages in order: hello, reply, proof, reply ...
+  std::vector<Message> said;         // the messages in order: hello, reply, proof, reply ...
   std::optional<Error> server_says;  // why the server refuses
   std::optional<Error> client_says;  // why the client gives up
-  bool judged = false;               // the server was ready to judge the hello
+  bool judged = false;               // true: the server had all messages that it needs to judge the hello
   std::vector<Reply> replies;        // replies that the client accepted
 };
 
@@ -56,7 +57,7 @@ Result<typename Side::Next> FeedAll(Side& side, const Message& message, std::siz
   return next;
 }
 
-using Change = std::function<void(std::size_t number, Message&)>;  // how a message is changed in transit
+using Change = std::function<void(std::size_t number, Message&)>;  // changes a message in transit
 
 // Runs a handshake in which the server replies kHeld and then accepts.
 Handshake Shake(const Token& client_token, const Token& server_token, const Change& change = nullptr,
@@ -177,14 +178,14 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
         "bb9e1497b5d0c2848cec06bc8ed8c1982fdb7b57bdb2cded60a1bc5d586f8900");
 }
 
-TEST_CASE("another token is refused before anything is judged, and the client hears it as kAuth") {
+TEST_CASE("another token is refused before anything is judged, and the client gets kAuth") {
   const Handshake shake = Shake(TokenOf("secret"), TokenOf("Secret"));
   CHECK_FALSE(shake.judged);
   CHECK(Has(shake.server_says, "the client's job token is not this process's"));
   CHECK(Has(shake.client_says, "it refused the connection: the client's job token is not"));
 }
 
-TEST_CASE("where one side alone has a token, both are told which") {
+TEST_CASE("where one side alone has a token, both learn which") {
   const Handshake none_here = Shake(nullptr, TokenOf("secret"));
   CHECK_FALSE(none_here.judged);
   CHECK(Has(none_here.server_says, "this process has a job token (RONDO_TOKEN), and the client has none"));
@@ -196,7 +197,8 @@ TEST_CASE("where one side alone has a token, both are told which") {
 }
 
 TEST_CASE("a server that hides its lack of a token, or only claims to know one, is not believed") {
-  // The server sends "accepted" to a client with a token, at once or after asking for a proof.
+  // The client has a token. The server says that it accepts the client, either at once or after asking for a proof, but
+  // it does not prove that it knows the token.
   const auto at_once = [](std::size_t number, Message& message) {
     if (number == 1) message = Encode(Reply{});
   };
@@ -207,12 +209,13 @@ TEST_CASE("a server that hides its lack of a token, or only claims to know one, 
       if (number == 3) message = Encode(claim);
     });
     CHECK(shake.replies.empty());
-    CHECK(Has(shake.client_says, "it did not prove that it knows"));
+    CHECK(Has(shake.client_says, "the other side did not prove that it knows"));
   }
 }
 
-TEST_CASE("what was heard of one handshake is worth nothing in another one, to either side") {
-  const Token client = TokenOf("secret"), server = TokenOf("secret");  // each handshake uses new nonces
+TEST_CASE("the messages of one handshake are worth nothing in another one, to either side") {
+  // All handshakes of this test share these objects, so that each handshake uses new nonces.
+  const Token client = TokenOf("secret"), server = TokenOf("secret");
   const Handshake first = Shake(client, server);
   REQUIRE(EndedWell(first));
   // An attacker replays the client's messages to the server.
@@ -222,7 +225,7 @@ TEST_CASE("what was heard of one handshake is worth nothing in another one, to e
   const auto replayed = FeedAll(again, first.said[2], 1000);
   REQUIRE_FALSE(replayed);
   CHECK(replayed.error().code() == ErrorCode::kAuth);
-  // An attacker replays the server's answers in another handshake, in which the client's nonce differs.
+  // An attacker replays the server's replies in another handshake, in which the client's nonce differs.
   const Handshake lured = Shake(client, server, [&](std::size_t number, Message& message) {
     if (number == 1 || number >= 3) message = first.said[number];
   });
@@ -231,7 +234,7 @@ TEST_CASE("what was heard of one handshake is worth nothing in another one, to e
 }
 
 TEST_CASE("a client's proof is not one of the server, so a message cannot be sent back to its sender") {
-  // The attacker has no token: it answers with the client's own hello and proof.
+  // The attacker has no token. It answers with the client's own hello and proof.
   const Token token = TokenOf("secret");
   auto client = ClientHandshake::Begin(SomeHello(), token);
   REQUIRE(client);
@@ -289,7 +292,7 @@ TEST_CASE("a message cut short makes its reader wait, and says nothing") {
   }
 }
 
-TEST_CASE("without random bytes nobody is called or answered") {
+TEST_CASE("without random bytes no handshake begins or is answered") {
   const Token dry = *JobToken::Make("secret", "", [](MutableBytes) { return false; });
   CHECK(ClientHandshake::Begin(SomeHello(), dry).error().code() == ErrorCode::kResource);
   ServerHandshake server(dry);

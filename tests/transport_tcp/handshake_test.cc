@@ -1,4 +1,4 @@
-// The bytes of the handshake and of control connections, tested without a socket.
+// Tests the bytes of the handshake and of control connections, without a socket.
 #include "transport/tcp/handshake.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ TEST_CASE("a hello survives the wire, however finely it is cut") {
   }
 }
 
-// The example of docs/WIRE.md. A change of these bytes requires a new version number.
+// These bytes are the example in docs/WIRE.md. A change of them requires a new version number.
 TEST_CASE("a hello has exactly the bytes that the format says") {
   Hello hello;
   hello.kind = ConnectionKind::kLane;
@@ -173,7 +173,7 @@ TEST_CASE("another protocol is recognised at its first wrong byte") {
   }
 }
 
-TEST_CASE("another version is told with both numbers, whatever follows its preamble") {
+TEST_CASE("another version is reported with both numbers, whatever follows its preamble") {
   auto bytes = Encode(SomeHello());
   StoreLittle(bytes.data() + 8, std::uint16_t{42});
   MessageReader reader(MessageReader::Kind::kHello);
@@ -230,7 +230,7 @@ TEST_CASE("any damage to a hello gives an error or a well-formed hello") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("clients of another job, generation or process are refused, and told so in words") {
+TEST_CASE("clients of another job, generation or process are refused, with the reason in words") {
   const Identity self{"job", 7, "called"};
   CHECK(JudgeHello(SomeHello(), self).verdict == Verdict::kAccepted);
   const auto refusal = [&](auto change) {
@@ -241,13 +241,16 @@ TEST_CASE("clients of another job, generation or process are refused, and told s
     CHECK(reply.code == ErrorCode::kStale);
     return reply.text;
   };
-  CHECK(refusal([](Hello& h) { h.job = "other"; }) == "this process belongs to job 'job', the client to 'other'");
+  CHECK(refusal([](Hello& h) { h.job = "other"; }) ==
+        "this process belongs to job 'job', but the client belongs to job 'other'");
   CHECK(refusal([](Hello& h) { h.job = "x'\n\x1b[2J"; }) ==
-        "this process belongs to job 'job', the client to 'x'\\x0a\\x1b[2J'");  // printed on one line
-  CHECK(refusal([](Hello& h) { h.generation = 6; }) == "this process is of generation 7, the client of generation 6");
-  CHECK(refusal([](Hello& h) { h.generation = 8; }) == "this process is of generation 7, the client of generation 8");
+        "this process belongs to job 'job', but the client belongs to job 'x'\\x0a\\x1b[2J'");  // printed on one line
+  CHECK(refusal([](Hello& h) { h.generation = 6; }) ==
+        "this process is of generation 7, but the client is of generation 6");
+  CHECK(refusal([](Hello& h) { h.generation = 8; }) ==
+        "this process is of generation 7, but the client is of generation 8");
   CHECK(refusal([](Hello& h) { h.to_instance = "before"; }) ==
-        "the client means another process that used to have this address");
+        "the client expects an earlier process, which used to have this address");
 }
 
 TEST_CASE("clients whose ranks do not fit are refused") {
@@ -315,8 +318,8 @@ TEST_CASE("a control message of which any bit has flipped is never taken for ano
     ControlReader reader;
     std::vector<ControlFrame> frames;
     const Status fed = reader.Feed(AsBytes(damaged), frames);
-    // Either the damage is reported, or a longer message seems to be incomplete. The bytes of the next message must not
-    // complete it.
+    // Either the damage is reported, or the message seems to be longer and incomplete. The bytes of the next message
+    // must not complete it.
     const bool in_second = bit / 8 >= sent.size() - kControlHeaderBytes - 4;
     CHECK(frames.size() == (in_second ? 1 : 0));
     if (!fed) corrupt += fed.error().code() == ErrorCode::kCorrupt;

@@ -1,4 +1,4 @@
-// How a process identifies its host, and the result if the machine does not provide an identifier.
+// Tests how a process identifies its host, and the result if the machine does not provide an identifier.
 #include <doctest/doctest.h>
 
 #include <string>

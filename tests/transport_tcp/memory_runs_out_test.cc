@@ -1,6 +1,6 @@
-// One allocation of a control thread fails during the handshake with a client that belongs to no endpoint yet. No
-// endpoint can report the failure, so the client must still connect. An earlier version did not read from the client
-// again until the client's handshake timed out.
+// Tests one failed allocation of a control thread during the handshake with a client that belongs to no endpoint yet.
+// No endpoint can report the failure, so the client must still connect. In an earlier version, the failure ended all
+// reading from the client until the client's handshake timed out.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -31,13 +31,14 @@ class Listener final : public PeerObserver {
   void OnPeerLost(Rank, Error) override {}
   void OnTransportFailed(const Error& error) override {
     CHECK(error.code() == ErrorCode::kOutOfMemory);
-    has_heard.store(true);
+    has_received.store(true);
   }
-  std::atomic<bool> has_heard{false};
+  std::atomic<bool> has_received{false};
 };
 
-// Runs a job of two ranks. The k-th allocation of rank 0's control thread fails, counted from rank 1's first attempt to
-// connect. Rank 0 opens its endpoint while a client waits for it. Returns whether an allocation failed.
+// Runs a job of two ranks in which the k-th allocation of rank 0's control thread fails, counted from rank 1's first
+// attempt to connect. Rank 0 opens its endpoint only when a client already waits for it. Returns whether an allocation
+// failed.
 bool Try(int k) {
   MarksControlThread logger;
   TcpOptions options = LocalOptions();
@@ -57,7 +58,7 @@ bool Try(int k) {
   Listener observers[2];
   const auto higher = OpenEndpoint(*client, 1, addresses, observers[1]);
   Lane* const to_server = *higher->Open(0, 0);
-  const auto drive = [](Endpoint& one, Endpoint* other, const auto& done) {
+  const auto poll_until = [](Endpoint& one, Endpoint* other, const auto& done) {
     const SteadyClock clock;
     for (const TimePoint deadline = clock.Now() + kPatience; clock.Now() < deadline; poll(nullptr, 0, 1)) {
       one.Poll(clock.Now());
@@ -66,19 +67,20 @@ bool Try(int k) {
     }
     return false;
   };
-  CHECK(drive(*higher, nullptr, [&] { return options.counters->held > 0; }));
+  CHECK(poll_until(*higher, nullptr, [&] { return options.counters->held > 0; }));
   const auto lower = OpenEndpoint(*server, 0, addresses, observers[0]);
   Lane* const to_client = *lower->Open(1, 0);
-  CHECK(drive(*higher, lower.get(), [&] {
-    return observers[0].has_heard || (to_server->state() == LaneState::kOpen && to_client->state() == LaneState::kOpen);
+  CHECK(poll_until(*higher, lower.get(), [&] {
+    return observers[0].has_received ||
+           (to_server->state() == LaneState::kOpen && to_client->state() == LaneState::kOpen);
   }));
-  CHECK(!observers[1].has_heard);
+  CHECK(!observers[1].has_received);
   const bool failed = AllocationFailed();
   FailAllocation(0);
   return failed;
 }
 
-TEST_CASE("a client gets through where memory ran out while it was greeted, or the endpoint is told") {
+TEST_CASE("a client gets through if memory ran out during its handshake, or the endpoint reports it") {
   int failed = 0;
   while (Try(failed + 1)) ++failed;
   CHECK(failed > 10);

@@ -1,5 +1,5 @@
-// Real processes: a death is detected, an orderly exit is not taken for a death, and a forked child does not disturb
-// its parent.
+// Tests with real processes. A death must be detected, an orderly exit must not count as a death, and a forked child
+// must not disturb its parent.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ class Child {
     close(pipe_);
   }
 
-  std::vector<std::string> Meet(Transport& transport) {
+  std::vector<std::string> ExchangeAddresses(Transport& transport) {
     const std::string mine = transport.Address();
     REQUIRE(send(pipe_, mine.data(), mine.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(mine.size()));
     char theirs[kMaxAddressBytes];
@@ -63,12 +63,12 @@ class Child {
     const ssize_t got = recv(pipe, theirs, sizeof theirs, 0);
     const std::string mine = (*transport)->Address();
     if (got <= 0 || send(pipe, mine.data(), mine.size(), MSG_NOSIGNAL) < 0) return 91;
-    Recorder heard;
+    Recorder recorder;
     EndpointConfig config;
     config.communicator = 1;
     config.rank = 1;
     config.addresses = {std::string(theirs, static_cast<std::size_t>(got)), mine};
-    config.observer = &heard;
+    config.observer = &recorder;
     auto endpoint = (*transport)->OpenEndpoint(config);
     return endpoint ? body(**transport, **endpoint, pipe) : 92;
   }
@@ -78,17 +78,18 @@ class Child {
 };
 
 struct Parent {
-  explicit Parent(Child& child) : transport(MakeTransport(LocalOptions())), addresses(child.Meet(*transport)) {
-    endpoint = OpenEndpoint(*transport, 0, addresses, heard);
+  explicit Parent(Child& child)
+      : transport(MakeTransport(LocalOptions())), addresses(child.ExchangeAddresses(*transport)) {
+    endpoint = OpenEndpoint(*transport, 0, addresses, recorder);
     auto opened = endpoint->Open(1, 0);
     REQUIRE(opened);
     lane = *opened;
-    // A child that exits at once may have ended the lane before this check.
-    REQUIRE(DriveOne(*endpoint, [&] { return lane->state() != LaneState::kConnecting; }));
+    // If the child exits at once, it may have ended the lane before this check.
+    REQUIRE(PollOneUntil(*endpoint, [&] { return lane->state() != LaneState::kConnecting; }));
   }
   std::shared_ptr<Transport> transport;
   std::vector<std::string> addresses;
-  Recorder heard;
+  Recorder recorder;
   std::unique_ptr<Endpoint> endpoint;
   Lane* lane = nullptr;
 };
@@ -97,7 +98,7 @@ struct Parent {
 int Echo(Endpoint& endpoint, std::uint64_t bytes = ~std::uint64_t{0}) {
   auto lane = endpoint.Open(0, 0);
   if (!lane) return 1;
-  const bool ended = DriveOne(endpoint, [&] {
+  const bool ended = PollOneUntil(endpoint, [&] {
     while (true) {
       const Arrived arrived = (*lane)->Peek(64 * 1024);
       if (arrived.size() == 0) return (*lane)->state() == LaneState::kEnded || (*lane)->consumed() == bytes;
@@ -114,7 +115,7 @@ TEST_CASE("a stream goes to another process and comes back") {
   constexpr std::size_t kBytes = 4 << 20;
   Child child([](Transport&, Endpoint& endpoint, int) {
     const int result = Echo(endpoint, kBytes);
-    // Sent before the parent's goodbye: the parent reads nothing after its own.
+    // This goodbye must precede the parent's goodbye, because the parent reads nothing after that.
     endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});
     const int after = Echo(endpoint);
     endpoint.ShutDown();
@@ -124,7 +125,7 @@ TEST_CASE("a stream goes to another process and comes back") {
   const auto data = Pattern(kBytes, 9);
   std::vector<std::byte> back(data.size());
   std::size_t written = 0, read = 0;
-  CHECK(DriveOne(*parent.endpoint, [&] {
+  CHECK(PollOneUntil(*parent.endpoint, [&] {
     for (bool moved = true; moved && read < back.size();) {
       const Bytes rest = Bytes(data).subspan(written);
       const std::size_t sent = rest.empty() ? 0 : parent.lane->Write({&rest, 1});
@@ -136,12 +137,12 @@ TEST_CASE("a stream goes to another process and comes back") {
     return read == back.size();
   }));
   CHECK(back == data);
-  REQUIRE(parent.heard.WaitForMessages(1));
+  REQUIRE(parent.recorder.WaitForMessages(1));
   parent.endpoint->SendControl(1, {ControlKind::kGoodbye, "done"});
   parent.endpoint->ShutDown();
   CHECK(child.Wait() == 0);
-  CHECK(parent.heard.messages()[0].second.kind == ControlKind::kGoodbye);
-  CHECK(parent.heard.lost().empty());
+  CHECK(parent.recorder.messages()[0].second.kind == ControlKind::kGoodbye);
+  CHECK(parent.recorder.lost().empty());
 }
 
 TEST_CASE("a killed process is noticed at once, by name") {
@@ -150,23 +151,23 @@ TEST_CASE("a killed process is noticed at once, by name") {
   const SteadyClock clock;
   child.Kill();
   const TimePoint killed = clock.Now();
-  REQUIRE(parent.heard.WaitForLost(1));
+  REQUIRE(parent.recorder.WaitForLost(1));
   CHECK(clock.Now() - killed < std::chrono::seconds(5));  // far less than every timeout here
-  const auto [peer, error] = parent.heard.lost()[0];
+  const auto [peer, error] = parent.recorder.lost()[0];
   CHECK(peer == 1);
   CHECK(error.code() == ErrorCode::kPeerLost);
   CHECK(error.culprit() == 1);
   CHECK_FALSE(error.details().address.empty());
   CHECK(error.details().host == LocalHostName());
   StateFault(1, 1, error, {.took = clock.Now() - killed});
-  CHECK(DriveOne(*parent.endpoint, [&] {
+  CHECK(PollOneUntil(*parent.endpoint, [&] {
     parent.lane->Peek(1);
     return parent.lane->state() == LaneState::kEnded || parent.lane->state() == LaneState::kFailed;
   }));
-  // Writing to a dead peer raises no SIGPIPE; after some time the lane reports the failure.
+  // Writing to a dead peer must raise no SIGPIPE. After some time the lane must report the failure.
   const std::byte byte{};
   const Bytes piece(&byte, 1);
-  CHECK(DriveOne(*parent.endpoint, [&] {
+  CHECK(PollOneUntil(*parent.endpoint, [&] {
     parent.lane->Write({&piece, 1});
     return parent.lane->state() == LaneState::kFailed;
   }));
@@ -174,26 +175,26 @@ TEST_CASE("a killed process is noticed at once, by name") {
   CHECK(parent.lane->failure()->culprit() == 1);
   CHECK_FALSE(parent.endpoint->SendControl(1, {ControlKind::kHeartbeat, ""}));
   CHECK(parent.endpoint->ControlPeers().empty());
-  // A lane that is opened now fails with the same cause.
+  // A lane that is opened after the failure must fail with the same cause.
   auto late = parent.endpoint->Open(1, 1);
   REQUIRE(late);
-  CHECK(DriveOne(*parent.endpoint, [&] { return (*late)->state() == LaneState::kFailed; }));
+  CHECK(PollOneUntil(*parent.endpoint, [&] { return (*late)->state() == LaneState::kFailed; }));
   CHECK((*late)->failure()->code() == ErrorCode::kPeerLost);
 }
 
 TEST_CASE("a goodbye that was sent right before the process ended still arrives, and there is no loss") {
   Child child([](Transport&, Endpoint& endpoint, int) {
     auto lane = endpoint.Open(0, 0);
-    if (!lane || !DriveOne(endpoint, [&] { return (*lane)->state() == LaneState::kOpen; })) return 1;
+    if (!lane || !PollOneUntil(endpoint, [&] { return (*lane)->state() == LaneState::kOpen; })) return 1;
     endpoint.SendControl(0, {ControlKind::kGoodbye, "leaving"});
-    _exit(0);  // runs no destructor and flushes nothing
+    _exit(0);  // ends without running destructors or flushing anything
   });
   Parent parent(child);
   CHECK(child.Wait() == 0);
-  REQUIRE(parent.heard.WaitForMessages(1));
-  CHECK(parent.heard.messages()[0].second.body == "leaving");
-  CHECK(DriveOne(*parent.endpoint, [&] { return parent.endpoint->ControlPeers().empty(); }));
-  CHECK(parent.heard.lost().empty());
+  REQUIRE(parent.recorder.WaitForMessages(1));
+  CHECK(parent.recorder.messages()[0].second.body == "leaving");
+  CHECK(PollOneUntil(*parent.endpoint, [&] { return parent.endpoint->ControlPeers().empty(); }));
+  CHECK(parent.recorder.lost().empty());
 }
 
 TEST_CASE("a forked child may destroy its copies without disturbing the parent") {
@@ -201,7 +202,7 @@ TEST_CASE("a forked child may destroy its copies without disturbing the parent")
   world.OpenAll();
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
+  REQUIRE(world.PollUntil([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -215,10 +216,10 @@ TEST_CASE("a forked child may destroy its copies without disturbing the parent")
   CHECK(WEXITSTATUS(status) == 0);
   const Bytes piece = AsBytes("all is well");
   REQUIRE(a.Write({&piece, 1}) == piece.size());
-  CHECK(DriveOne(world[1], [&] { return b.Peek(piece.size()).size() == piece.size(); }));
+  CHECK(PollOneUntil(world[1], [&] { return b.Peek(piece.size()).size() == piece.size(); }));
   CHECK(world[0].SendControl(1, {ControlKind::kHeartbeat, "beat"}));
-  CHECK(world.Heard(1).WaitForMessages(1));
-  CHECK(world.Heard(1).lost().empty());
+  CHECK(world.RecorderOf(1).WaitForMessages(1));
+  CHECK(world.RecorderOf(1).lost().empty());
   StateFault(34, 1, "correct");
 }
 

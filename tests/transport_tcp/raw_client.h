@@ -1,4 +1,5 @@
-// A client without a transport: a plain socket that sends any bytes to a transport's port and receives the answer.
+// A client without a transport. It is a plain socket that sends any bytes to a transport's port and receives the
+// answer.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,7 +13,7 @@
 
 namespace rondo::test {
 
-// The transport's listening address on IPv4 loopback.
+// The address on IPv4 loopback at which the transport listens.
 inline RawSocketAddress LoopbackOf(const Transport& transport) {
   const auto address = tcp::DecodeTcpAddress(transport.Address());
   REQUIRE(address);
@@ -22,7 +23,7 @@ inline RawSocketAddress LoopbackOf(const Transport& transport) {
   return {};
 }
 
-// A blocking connection to a transport on loopback.
+// Makes a blocking connection to a transport on loopback.
 inline Fd Call(const Transport& transport) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const RawSocketAddress raw = LoopbackOf(transport);
@@ -34,13 +35,13 @@ inline void Say(const Fd& fd, Bytes bytes) {
   REQUIRE(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-// Everything that the other side sends until it closes the connection.
+// Returns everything that the other side sends until it closes the connection.
 inline std::string Listen(const Fd& fd) {
-  std::string heard;
+  std::string received;
   char bytes[4096];
   for (ssize_t got; (got = recv(fd.get(), bytes, sizeof bytes, 0)) > 0;)
-    heard.append(bytes, static_cast<std::size_t>(got));
-  return heard;
+    received.append(bytes, static_cast<std::size_t>(got));
+  return received;
 }
 
 }  // namespace rondo::test

@@ -1,5 +1,5 @@
-// The TCP transport with TLS: which errors unauthenticated ranks get, how lanes send and end, what an eavesdropper
-// sees. The tests of every transport run over TLS too (tests/conformance).
+// Tests the TCP transport with TLS: which errors unauthenticated ranks get, how lanes send and end, and what an
+// eavesdropper sees. The tests for every transport run over TLS, too (tests/conformance).
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,7 +30,7 @@ std::shared_ptr<const TlsContext> Tls(const TlsOptions& options) {
   return *made;
 }
 
-// Two ranks, each with its own TLS options; without TLS they send plain text.
+// Two ranks, each with its own TLS options. A rank without TLS options sends plain text.
 World RanksWith(const TlsOptions& first, const TlsOptions& second,
                 const std::function<void(int, TcpOptions&)>& adjust = nullptr) {
   World world(2, [&](int rank, TcpOptions& options) {
@@ -45,17 +45,18 @@ bool AreOpen(const Lane& a, const Lane& b) { return a.state() == LaneState::kOpe
 
 bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// The lane of `rank` fails long before any deadline, and its observer receives the same error.
+// Checks that the lane of `rank` fails long before any deadline, and that its observer gets the same error. Returns the
+// error.
 Error RefusedOn(World& world, Rank rank) {
   const Rank peer = 1 - rank;
   Lane& lane = world.Open(rank, peer);
-  REQUIRE(world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+  REQUIRE(world.PollUntil([&] { return lane.state() == LaneState::kFailed; }));
   Error error = *lane.failure();
   CAPTURE(error.ToString());
   CHECK(error.code() == ErrorCode::kAuth);
   CHECK(error.culprit() == peer);
-  REQUIRE(world.Heard(rank).WaitForLost(1));
-  CHECK(world.Heard(rank).lost()[0].second.code() == ErrorCode::kAuth);
+  REQUIRE(world.RecorderOf(rank).WaitForLost(1));
+  CHECK(world.RecorderOf(rank).lost()[0].second.code() == ErrorCode::kAuth);
   return error;
 }
 
@@ -75,31 +76,31 @@ TEST_CASE("the path to a peer says that it is TLS, and by what") {
     World world = RanksWith(options, options);
     Lane& a = world.Open(0, 1);
     Lane& b = world.Open(1, 0);
-    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+    REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
     const std::string path = world[0].DescribePeer(1);
     CAPTURE(path);
     CHECK(Has(path, std::string("TLS 1.3, TLS_AES_128_GCM_SHA256, ") + std::string(Name(options.mode))));
   }
 }
 
-TEST_CASE("ranks whose keys differ refuse each other at once, whoever calls") {
+TEST_CASE("ranks whose keys differ refuse each other at once, whichever connects") {
   for (const Rank client : {0, 1}) {
     World world = RanksWith(PskOf('k'), PskOf('j'));
     CHECK(Has(RefusedOn(world, client).message(), "refused the pre-shared key"));
   }
 }
 
-TEST_CASE("a rank in the clear and one with TLS refuse each other at once, whoever calls") {
+TEST_CASE("a rank in the clear and one with TLS refuse each other at once, whichever connects") {
   for (const Rank with_tls : {0, 1}) {
     CAPTURE(with_tls);
     World world = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
-    CHECK(Has(RefusedOn(world, with_tls).message(), "does not speak TLS, and this process does"));
+    CHECK(Has(RefusedOn(world, with_tls).message(), "does not speak TLS, but this process does"));
     World again = with_tls == 0 ? RanksWith(PskOf('k'), {}) : RanksWith({}, PskOf('k'));
-    CHECK(Has(RefusedOn(again, 1 - with_tls).message(), "wants TLS, and the client does not speak it"));
+    CHECK(Has(RefusedOn(again, 1 - with_tls).message(), "requires TLS, but the client does not use it"));
   }
 }
 
-TEST_CASE("an expired certificate is refused by name and date on the side that looks at it, and told to the other") {
+TEST_CASE("an expired certificate is refused by name and date on the side that checks it, and reported to the other") {
   TlsFiles files;
   const TlsOptions fresh = files.Member("ca", "fresh");
   const TlsOptions old = files.Member("ca", "old", {.from = -std::chrono::hours(9), .until = -std::chrono::hours(1)});
@@ -135,7 +136,7 @@ TEST_CASE(
   }
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  CHECK(world.Drive([&] { return AreOpen(a, b); }));
+  CHECK(world.PollUntil([&] { return AreOpen(a, b); }));
 }
 
 TEST_CASE("with TLS and a token every connection that was taken ends in exactly one count") {
@@ -176,13 +177,13 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
 
   const Fd plain = Call(server);
   say(plain, tcp::Encode(hello));
-  CHECK(Has(Listen(plain), "wants TLS"));
+  CHECK(Has(Listen(plain), "requires TLS"));
   CHECK(counters.auth_failed == 1);
   for (const auto& [key, words] : {std::pair{'j', ""}, std::pair{'k', "has a job token"}}) {
     const Fd fd = Call(server);
     Wire wire(session(key));
     REQUIRE(wire.SendAll(fd.get(), tcp::Encode(hello)));
-    std::string heard;
+    std::string received;
     char bytes[4096];
     for (ssize_t got; (got = wire.Receive(fd.get(), std::as_writable_bytes(std::span(bytes)))) != 0;) {
       if (got < 0 && errno != EAGAIN) break;
@@ -190,16 +191,16 @@ TEST_CASE("with TLS and a token every connection that was taken ends in exactly 
         pollfd entry{.fd = fd.get(), .events = POLLIN, .revents = 0};
         poll(&entry, 1, -1);
       } else {
-        heard.append(bytes, static_cast<std::size_t>(got));
+        received.append(bytes, static_cast<std::size_t>(got));
       }
     }
-    CHECK_MESSAGE(Has(heard, words), heard);
+    CHECK_MESSAGE(Has(received, words), received);
   }
   CHECK(counters.auth_failed == 3);
 
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  CHECK(world.Drive([&] { return AreOpen(a, b); }));
+  CHECK(world.PollUntil([&] { return AreOpen(a, b); }));
   CHECK(Eventually([&] {
     return counters.accepted == counters.established + counters.unknown + counters.refused + counters.auth_failed +
                                     counters.evicted + counters.retry_requested + counters.abandoned;
@@ -228,11 +229,11 @@ TEST_CASE("what is accepted is released when the kernel has it, and a batch at m
   World world = RanksWith(PskOf('k'), PskOf('k'));
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
   CHECK(world.transports[0]->capabilities().late_release);
   const auto data = Pattern(64 << 20, 1);
   std::size_t written = 0;
-  // Writes until no buffer has room: the peer reads nothing.
+  // Writes until no buffer has room, because the peer reads nothing.
   for (int idle = 0; idle < 100 && written < data.size();) {
     const Bytes rest = Bytes(data).subspan(written);
     const std::size_t sent = a.Write({&rest, 1});
@@ -245,7 +246,7 @@ TEST_CASE("what is accepted is released when the kernel has it, and a batch at m
   REQUIRE(written < data.size());
   std::vector<std::byte> got(written);
   std::size_t read = 0;
-  CHECK(world.Drive([&] {
+  CHECK(world.PollUntil([&] {
     for (std::size_t part; (part = b.ReadInto(MutableBytes(got).subspan(read))) != 0;) read += part;
     return read == written && a.released() == a.accepted();
   }));
@@ -257,7 +258,7 @@ TEST_CASE("an owner that has nothing left to write still sends what it gave, awa
       RanksWith(PskOf('k'), PskOf('k'), [](int, TcpOptions& options) { options.socket_buffer_bytes = 16384; });
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
   const auto data = Pattern(8 << 20, 2);
   std::size_t written = 0;
   for (int idle = 0; idle < 100;) {
@@ -270,12 +271,12 @@ TEST_CASE("an owner that has nothing left to write still sends what it gave, awa
   std::thread reader([&] {
     std::vector<std::byte> got(written);
     std::size_t read = 0;
-    CHECK(DriveOne(world[1], [&] {
+    CHECK(PollOneUntil(world[1], [&] {
       for (std::size_t part; (part = b.ReadInto(MutableBytes(got).subspan(read))) != 0;) read += part;
       return read == written;
     }));
   });
-  CHECK(DriveOne(world[0], [&] { return a.released() == a.accepted(); }));
+  CHECK(PollOneUntil(world[0], [&] { return a.released() == a.accepted(); }));
   reader.join();
 }
 
@@ -285,25 +286,25 @@ TEST_CASE("a stream that ends without an announcement is a failed lane, one that
     World world = RanksWith(PskOf('k'), PskOf('k'));
     Lane& a = world.Open(0, 1);
     Lane& b = world.Open(1, 0);
-    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
-    const Bytes piece = AsBytes("last words");
+    REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
+    const Bytes piece = AsBytes("last bytes");
     REQUIRE(a.Write({&piece, 1}) == piece.size());
-    REQUIRE(world.Drive([&] { return a.released() == a.accepted(); }));
+    REQUIRE(world.PollUntil([&] { return a.released() == a.accepted(); }));
     for (const Rank rank : {0, 1}) REQUIRE(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
-    REQUIRE(world.Heard(0).WaitForMessages(1));
-    REQUIRE(world.Heard(1).WaitForMessages(1));
+    REQUIRE(world.RecorderOf(0).WaitForMessages(1));
+    REQUIRE(world.RecorderOf(1).WaitForMessages(1));
     if (announced) world[0].ShutDown();
     world.endpoints[0].reset();
-    REQUIRE(world.Drive([&] { return b.Peek(100).size() == piece.size(); }));
+    REQUIRE(world.PollUntil([&] { return b.Peek(100).size() == piece.size(); }));
     b.Consume(piece.size());
-    REQUIRE(world.Drive([&] { return b.state() != LaneState::kOpen; }));
+    REQUIRE(world.PollUntil([&] { return b.state() != LaneState::kOpen; }));
     CHECK(b.state() == (announced ? LaneState::kEnded : LaneState::kFailed));
     if (!announced) {
       CAPTURE(b.failure()->ToString());
       CHECK(b.failure()->code() == ErrorCode::kConnectionReset);
       CHECK(b.failure()->culprit() == 0);
     }
-    CHECK(world.Heard(1).lost().empty());
+    CHECK(world.RecorderOf(1).lost().empty());
   }
 }
 
@@ -311,7 +312,7 @@ TEST_CASE("lanes that were to be two sockets are one with TLS") {
   World world = RanksWith(PskOf('k'), PskOf('k'), [](int, TcpOptions& options) { options.split_local_lanes = true; });
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
+  REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
   CHECK(!Has(world[0].DescribePeer(1), "two sockets"));
 }
 
@@ -320,9 +321,9 @@ TEST_CASE("both calling at once ends in one connection") {
     World world = RanksWith(PskOf('k'), PskOf('k'));
     Lane& a = world.Open(0, 1);
     Lane& b = world.Open(1, 0);
-    REQUIRE(world.Drive([&] { return AreOpen(a, b); }));
-    CHECK(world.Heard(0).lost().empty());
-    CHECK(world.Heard(1).lost().empty());
+    REQUIRE(world.PollUntil([&] { return AreOpen(a, b); }));
+    CHECK(world.RecorderOf(0).lost().empty());
+    CHECK(world.RecorderOf(1).lost().empty());
   }
 }
 

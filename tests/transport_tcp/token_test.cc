@@ -1,4 +1,4 @@
-// The job token over real sockets: only a process with the token becomes a peer.
+// Tests the job token over real sockets: only a process with the token becomes a peer.
 #include <sys/socket.h>
 
 #include "base/access.h"
@@ -13,7 +13,7 @@ namespace token_test {
 
 std::shared_ptr<const JobToken> Token(std::string_view text) { return *JobToken::Make(text, "the token"); }
 
-// Two ranks, each with a token; "" means no token.
+// Two ranks, each with a token. "" means no token.
 struct Pair {
   Pair(std::string_view of_0, std::string_view of_1, Duration handshake_timeout = std::chrono::seconds(5))
       : world(2, [&](int rank, TcpOptions& options) {
@@ -34,18 +34,18 @@ struct Pair {
 void CheckTheyWork(World& world) {
   Lane& a = world.Open(0, 1);
   Lane& b = world.Open(1, 0);
-  REQUIRE(world.Drive([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
+  REQUIRE(world.PollUntil([&] { return a.state() == LaneState::kOpen && b.state() == LaneState::kOpen; }));
   const Bytes piece = AsBytes("the first byte of a lane is the first one behind the handshake");
   REQUIRE(a.Write({&piece, 1}) == piece.size());
-  CHECK(world.Drive([&] { return b.Peek(piece.size()).size() == piece.size(); }));
-  std::string heard(piece.size(), ' ');
-  CHECK(b.ReadInto(std::as_writable_bytes(std::span(heard))) == piece.size());
-  CHECK(heard == ToText(piece));
+  CHECK(world.PollUntil([&] { return b.Peek(piece.size()).size() == piece.size(); }));
+  std::string received(piece.size(), ' ');
+  CHECK(b.ReadInto(std::as_writable_bytes(std::span(received))) == piece.size());
+  CHECK(received == ToText(piece));
   for (const Rank rank : {0, 1}) CHECK(world[rank].SendControl(1 - rank, {ControlKind::kGoodbye, ""}));
-  for (const Rank rank : {0, 1}) CHECK(world.Heard(rank).WaitForMessages(1));
+  for (const Rank rank : {0, 1}) CHECK(world.RecorderOf(rank).WaitForMessages(1));
 }
 
-TEST_CASE("ranks that know the same token work as ever, whoever calls first, and also if both do") {
+TEST_CASE("ranks that know the same token work as before, whichever connects first, and also if both do") {
   for (int round = 0; round < 20; ++round) {
     Pair pair("secret", "secret");
     pair.world.OpenAll();
@@ -58,10 +58,10 @@ TEST_CASE("a client whose endpoint is not open yet is held and accepted with pro
   Pair pair("secret", "secret");
   pair.world.OpenRank(1);
   Lane& lane = pair.world.Open(1, 0);
-  REQUIRE(pair.world.Drive([&] { return pair.counters[0]->held == 1; }));
+  REQUIRE(pair.world.PollUntil([&] { return pair.counters[0]->held == 1; }));
   pair.world.OpenRank(0);
   pair.world.Open(0, 1);
-  CHECK(pair.world.Drive([&] { return lane.state() == LaneState::kOpen; }));
+  CHECK(pair.world.PollUntil([&] { return lane.state() == LaneState::kOpen; }));
 }
 
 TEST_CASE("two sockets a lane are two handshakes") {
@@ -77,7 +77,7 @@ TEST_CASE("two sockets a lane are two handshakes") {
 Error ErrorOf(Pair& pair, Rank rank) {
   pair.world.OpenAll();
   Lane& lane = pair.world.Open(rank, 1 - rank);
-  REQUIRE(pair.world.Drive([&] { return lane.state() == LaneState::kFailed; }));
+  REQUIRE(pair.world.PollUntil([&] { return lane.state() == LaneState::kFailed; }));
   return *lane.failure();
 }
 
@@ -100,9 +100,10 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
       CHECK(error.details().host == LocalHostName());
       CHECK_MESSAGE(error.message().find(each.words) != std::string::npos, error.ToString());
       CHECK_MESSAGE(error.message().find("127.0.0.1:") != std::string::npos, error.ToString());
-      CHECK(pair.world.Drive([&] { return pair.counters[1 - rank]->auth_failed >= 1; }));
+      CHECK(pair.world.PollUntil([&] { return pair.counters[1 - rank]->auth_failed >= 1; }));
       CHECK(pair.counters[1 - rank]->established == 0);
-      CHECK(pair.world.Drive([&] { return pair.lines[1 - rank].Contains(each.words); }));  // logged after the refusal
+      // The log line is written after the refusal.
+      CHECK(pair.world.PollUntil([&] { return pair.lines[1 - rank].Contains(each.words); }));
       for (const Lines& lines : pair.lines) CHECK_FALSE(lines.Contains("ecret"));
     }
   }
@@ -110,7 +111,7 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
 
 // ---- foreign clients ----
 
-tcp::Reply HearReply(const Fd& fd) {
+tcp::Reply ReadReply(const Fd& fd) {
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
   while (!reader.complete()) {
     std::byte byte;
@@ -127,7 +128,7 @@ bool Closes(const Fd& fd) {
   return recv(fd.get(), &byte, 1, 0) <= 0;
 }
 
-// The hello that an unauthenticated client may know about rank 1, which has not connected yet.
+// A hello with everything that an unauthenticated client may know about rank 1, which has not connected yet.
 tcp::Hello HelloOfRank1() {
   tcp::Hello hello;
   hello.communicator = 1;
@@ -140,7 +141,8 @@ tcp::Hello HelloOfRank1() {
 }
 
 TEST_CASE(
-    "an unauthenticated client that knows job, rank and instance hears the same as one who knows nothing, and the job "
+    "an unauthenticated client that knows job, rank and instance gets the same reply as one that knows nothing, and "
+    "the job "
     "goes on") {
   Pair pair("secret", "secret");
   pair.world.OpenAll();
@@ -150,25 +152,25 @@ TEST_CASE(
   wrong.generation = 9;
   for (const bool with_nonce : {false, true}) {
     right.nonce = wrong.nonce = with_nonce ? std::optional(Nonce{}) : std::nullopt;
-    std::vector<std::string> heard;
+    std::vector<std::string> replies;
     for (const tcp::Hello& hello : {right, wrong}) {
       const Fd fd = Call(*pair.world.transports[0]);
       Say(fd, tcp::Encode(hello));
-      tcp::Reply reply = HearReply(fd);
+      tcp::Reply reply = ReadReply(fd);
       if (with_nonce) {
         REQUIRE(reply.verdict == tcp::Verdict::kProve);
         Say(fd, tcp::Encode(TokenProof{}));
-        reply = HearReply(fd);
+        reply = ReadReply(fd);
       }
       CHECK(reply.verdict == tcp::Verdict::kRefused);
       CHECK(reply.code == ErrorCode::kAuth);
       CHECK_FALSE(reply.proof.has_value());
-      heard.push_back(reply.text);
+      replies.push_back(reply.text);
       CHECK(Closes(fd));
     }
-    CHECK(heard[0] == heard[1]);
+    CHECK(replies[0] == replies[1]);
   }
-  CHECK(pair.world.Drive([&] { return pair.counters[0]->auth_failed == 4; }));
+  CHECK(pair.world.PollUntil([&] { return pair.counters[0]->auth_failed == 4; }));
   CHECK(pair.counters[0]->unknown == 0);
   CheckTheyWork(pair.world);
 }
@@ -179,9 +181,9 @@ TEST_CASE("who is asked for a proof and says nothing is dropped after the handsh
   hello.nonce = Nonce{};
   const Fd fd = Call(*pair.world.transports[0]);
   Say(fd, tcp::Encode(hello));
-  CHECK(HearReply(fd).verdict == tcp::Verdict::kProve);
+  CHECK(ReadReply(fd).verdict == tcp::Verdict::kProve);
   CHECK(Closes(fd));
-  CHECK(pair.world.Drive([&] { return pair.counters[0]->auth_failed == 1; }));
+  CHECK(pair.world.PollUntil([&] { return pair.counters[0]->auth_failed == 1; }));
   CHECK(pair.counters[0]->unknown == 0);
 }
 
@@ -194,7 +196,7 @@ TEST_CASE("a flood of clients who never prove anything costs a bounded number of
     flood.push_back(Call(*pair.world.transports[0]));
     Say(flood.back(), tcp::Encode(hello));
   }
-  CHECK(pair.world.Drive([&] { return pair.counters[0]->evicted == 300 - 64; }));
+  CHECK(pair.world.PollUntil([&] { return pair.counters[0]->evicted == 300 - 64; }));
   pair.world.OpenAll();
   CheckTheyWork(pair.world);
 }

@@ -1,6 +1,6 @@
-// The fixture of the TCP tests: a few ranks in one process, each with a transport, an endpoint and a recording
-// observer, and loops that poll all of them until a condition holds. No test sleeps to synchronise: a loop ends on its
-// condition, or fails the test after kPatience.
+// The fixture of the TCP tests. It has a few ranks in one process, each with a transport, an endpoint and an observer
+// that records events. Its loops poll all endpoints until a condition is true, and fail the test after kPatience. No
+// test sleeps in order to synchronise.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ namespace rondo::test {
 
 inline constexpr auto kPatience = std::chrono::seconds(60);
 
-// Records the events of an endpoint; any thread may wait for more events.
+// Records the events of an endpoint. Any thread may wait for more events.
 class Recorder final : public PeerObserver {
  public:
   void OnControl(Rank from, ControlMessage message) override {
@@ -108,7 +108,8 @@ inline std::unique_ptr<Endpoint> OpenEndpoint(Transport& transport, Rank rank, s
   return std::move(*endpoint);
 }
 
-// Sleeps as an engine does: announces itself, checks again, and only then blocks on the endpoint's descriptor.
+// Sleeps as an engine does: it announces that it will sleep, checks once more, and only then blocks on the endpoint's
+// descriptor.
 inline void SleepUntilNews(Endpoint& endpoint, int timeout_ms) {
   if (!endpoint.Arm()) {
     pollfd waiting{endpoint.wait_fd(), POLLIN, 0};
@@ -117,8 +118,8 @@ inline void SleepUntilNews(Endpoint& endpoint, int timeout_ms) {
   endpoint.Disarm();
 }
 
-// Polls one endpoint, and sleeps in between, until `done`.
-inline bool DriveOne(Endpoint& endpoint, const std::function<bool()>& done) {
+// Polls one endpoint, and sleeps between polls, until `done` returns true.
+inline bool PollOneUntil(Endpoint& endpoint, const std::function<bool()>& done) {
   const SteadyClock clock;
   const TimePoint deadline = clock.Now() + kPatience;
   while (true) {
@@ -149,7 +150,7 @@ struct World {
     for (int rank = 0; rank < static_cast<int>(transports.size()); ++rank) OpenRank(rank);
   }
   Endpoint& operator[](int rank) { return *endpoints[static_cast<std::size_t>(rank)]; }
-  Recorder& Heard(int rank) { return *observers[static_cast<std::size_t>(rank)]; }
+  Recorder& RecorderOf(int rank) { return *observers[static_cast<std::size_t>(rank)]; }
 
   Lane& Open(int rank, Rank peer, std::uint32_t index = 0) {
     auto lane = endpoints[static_cast<std::size_t>(rank)]->Open(peer, index);
@@ -157,8 +158,8 @@ struct World {
     return **lane;
   }
 
-  // Polls every endpoint until `done`.
-  bool Drive(const std::function<bool()>& done) {
+  // Polls every endpoint until `done` returns true.
+  bool PollUntil(const std::function<bool()>& done) {
     const SteadyClock clock;
     const TimePoint deadline = clock.Now() + kPatience;
     while (clock.Now() < deadline) {
@@ -166,7 +167,7 @@ struct World {
         if (endpoint) endpoint->Poll(clock.Now());
       }
       if (done()) return true;
-      poll(nullptr, 0, 1);  // yields the core to the control threads
+      poll(nullptr, 0, 1);  // lets the control threads run
     }
     return false;
   }

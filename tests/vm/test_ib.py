@@ -67,9 +67,9 @@ def state_fault(number, case, outcome):
             file.write(json.dumps(row) + "\n")
 
 
-def codes_in(told):
-    """Of what ranks were told, the lines of `rondo perf`; "" where that was nothing."""
-    codes = sorted(set(re.findall(r"rondo perf: rank \d+: (\w+): ", told)))
+def codes_in(output):
+    """The error codes in the lines of `rondo perf`; "" if there are none."""
+    codes = sorted(set(re.findall(r"rondo perf: rank \d+: (\w+): ", output)))
     return "typed_error " + " ".join(codes) if codes else ""
 
 
@@ -106,7 +106,7 @@ class Ib(unittest.TestCase):
         self.says(done)
         self.assertEqual(done.stdout, "# Wrong values     : 0 OK\n" * 3)
 
-    def test_a_port_is_found_by_device_by_address_and_by_itself_and_the_path_is_told(self):
+    def test_a_port_is_found_by_device_by_address_and_by_itself_and_the_path_is_reported(self):
         perf = "rondo perf all_reduce -N 2 --transport ib -b 8 -e 8 -n 1 -w 0 2>&1 | grep 'Path to\\|rondo perf: rank 0:'"
         done = guest(f"{perf}; {perf.replace('-b 8', '--ib-dev rxe1 -b 8')}; {perf.replace('-b 8', '--address 10.0.0.2 -b 8')};"
                      f"{perf.replace('-b 8', '--ib-dev mlx5_0 -b 8')}; {perf.replace('-b 8', '--ib-dev 10.0.0.9 -b 8')}", RONDO)  # fmt: skip
@@ -158,13 +158,13 @@ class Ib(unittest.TestCase):
         self.assertIn('<td class="tooslow"', page)
         self.assertIn("[2] RoCE v2 10.0.0.4 (veth1)", page)
 
-    def test_memory_that_may_not_be_locked_is_told_with_limit_need_and_remedy(self):
+    def test_memory_that_may_not_be_locked_is_reported_with_limit_need_and_remedy(self):
         done = guest(f"""
             chmod 666 /dev/infiniband/*
             setpriv --reuid 1000 --regid 1000 --clear-groups bash -c '
               ulimit -l 128; rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8' 2>&1 | grep 'rondo perf: rank'
         """, RONDO, "/usr/bin/setpriv")  # fmt: skip
-        self.says(done, "does not register ", "this process may lock 128 KiB of memory (ulimit -l)", "LimitMEMLOCK=")
+        self.says(done, "cannot register ", "this process may lock 128 KiB of memory (ulimit -l)", "LimitMEMLOCK=")
         state_fault(28, "memory that may not be locked", codes_in(done.stdout))
 
     def test_doctor_knows_sound_ports_small_ones_dead_ones_and_those_it_may_not_open(self):
@@ -177,7 +177,7 @@ class Ib(unittest.TestCase):
         """, RONDO, "/usr/bin/setpriv")  # fmt: skip
         sound, small, closed, dead = done.stdout.split("==\n")[:4]
         self.says(done)
-        self.assertIn("ok    port: Rondo takes rxe0:1 RoCE v2 10.0.0.1 (veth0) (the fastest active port)", sound)
+        self.assertIn("ok    port: Rondo uses rxe0:1 RoCE v2 10.0.0.1 (veth0) (the fastest active port)", sound)
         self.assertNotRegex(sound, "warn|bad")
         self.assertIn("warn  rxe0:1: Ethernet (RoCE), active, 10 Gb/sec (1X FDR10), MTU 1024 of at most 4096", small)
         self.assertIn("bad   /dev/infiniband/uverbs1: this user may not open it", closed)
@@ -185,17 +185,17 @@ class Ib(unittest.TestCase):
         self.assertIn("warn  rxe1:1: Ethernet (RoCE), down", dead)
         self.assertIn("bad   port: no RDMA port is active", dead)
 
-    def test_a_killed_rank_a_port_that_goes_down_a_gid_that_goes_away_and_a_device_that_does_are_told_by_name(self):
+    def test_a_killed_rank_a_port_that_goes_down_a_gid_that_goes_away_and_a_device_that_does_are_reported_by_name(self):
         done = guest(QUIETLY + f"""
             job() {{ before=$(packets); rondo run -N 2 -- rondo perf all_reduce {BOTH} -b 64K -e 64K -n 100000 -w 0 --timeout 10 >/tmp/out 2>&1 & launcher=$!; under_way; }}
-            told() {{ wait; grep -a 'rondo perf: rank' /tmp/out; echo ==; }}
-            job; kill -9 $(ranks | cut -d" " -f2); told
-            job; quietly ip link set veth1 down; told
+            errors() {{ wait; grep -a 'rondo perf: rank' /tmp/out; echo ==; }}
+            job; kill -9 $(ranks | cut -d" " -f2); errors
+            job; quietly ip link set veth1 down; errors
             ip link set veth1 up; sleep 1
-            job; quietly ip addr del 10.0.0.2/24 dev veth1; told
+            job; quietly ip addr del 10.0.0.2/24 dev veth1; errors
             ip addr add 10.0.0.2/24 dev veth1; sleep 1
             rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8 -n 1 2>&1 | grep 'Wrong values\|Path to'; echo ==
-            job; kill -STOP $(ranks); sleep 0.5; ip link del veth1 & sleep 0.5; kill -CONT $(ranks); told  # it waits for them
+            job; kill -STOP $(ranks); sleep 0.5; ip link del veth1 & sleep 0.5; kill -CONT $(ranks); errors  # it waits for them
             rondo perf all_reduce -N 2 {BOTH} -b 8 -e 8 -n 1 2>&1 | grep -v '#'
         """, RONDO)  # fmt: skip
         killed, down, gid, again, gone, after = done.stdout.split("==\n")
@@ -203,9 +203,9 @@ class Ib(unittest.TestCase):
         self.assertIn("peer_lost: rank ", killed)
         # Either end may detect the failure first: the end whose port it is, or the other end, which gets no answer. If
         # one veth goes down, its peer loses its carrier, so either end may name its own port.
-        by_itself = "RDMA by rxe1:1: local queue pair operation error .*: the device tells: "
+        by_itself = "RDMA by rxe1:1: local queue pair operation error .*: the device reports: "
         no_answer = "RDMA by rxe0:1: transport retry counter exceeded .*: "
-        self.assertRegex(down, f"{by_itself}port down|{no_answer}(the device tells: port down|.* its link is down)")
+        self.assertRegex(down, f"{by_itself}port down|{no_answer}(the device reports: port down|.* its link is down)")
         self.assertRegex(gid, f"{by_itself}GID table changed|{no_answer}.* its link is down")
         for line in down.strip().split("\n"):
             self.assertRegex(line, "caused by rank [01]")
@@ -214,11 +214,11 @@ class Ib(unittest.TestCase):
         self.assertRegex(again, "Wrong values     : 0 OK\n.*: ib rxe0:1")
         # Both ends of the wire disappear at once.
         for line in gone.strip().split("\n"):
-            self.assertRegex(line, "RDMA by rxe[01]:1: .*: the device tells: .*caused by rank [01]")
+            self.assertRegex(line, "RDMA by rxe[01]:1: .*: the device reports: .*caused by rank [01]")
         self.assertIn("this machine has no RDMA device", after)
-        for number, case, told in ((1, "a rank is killed", killed), (36, "a port goes down", down), (36, "a GID goes away", gid),
+        for number, case, output in ((1, "a rank is killed", killed), (36, "a port goes down", down), (36, "a GID goes away", gid),
                                    (36, "a device goes away", gone)):  # fmt: skip
-            state_fault(number, case, codes_in(told))
+            state_fault(number, case, codes_in(output))
 
     def test_lanes_go_on_by_the_next_port_or_by_the_base_transport_with_nothing_lost(self):
         done = guest(QUIETLY + f"""
@@ -232,7 +232,7 @@ class Ib(unittest.TestCase):
         self.says(done, "Status: SUCCESS!", "[0] # Wrong values     : 0 OK")
         self.assertNotIn("test cases:  0 ", done.stdout)
         during, after = [line for line in done.stdout.split("\n") if "Path to" in line]
-        self.assertRegex(during, "ib rxe2:1 .* \\(since .*RDMA by rxe")
+        self.assertRegex(during, "ib rxe2:1 .* \\(because .*RDMA by rxe")
         self.assertRegex(after, "ib rxe2:1 .* KiB each way; beside it")  # starts on a new RDMA lane
         state_fault(36, "a port goes down, and there is another", "correct")
 
@@ -252,11 +252,11 @@ class Ib(unittest.TestCase):
         self.assertRegex(whole, "ib rxe0:1 .*; rail 1: ib rxe2:1 ")
         self.assertRegex(first, "on rail 0: ib over rxe0:1 .*at the other end rxe1:1")
         self.assertRegex(second, "on rail 1: ib over rxe2:1 .*at the other end rxe2:1")
-        self.assertRegex(during, "ib rxe2:1 .*since .*; rail 1: ib rxe2:1 ")
+        self.assertRegex(during, "ib rxe2:1 .*because .*; rail 1: ib rxe2:1 ")
 
     def test_memory_that_is_lent_is_sent_as_it_was_and_is_free_when_it_is_released(self):
-        done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_lending --no-colors",
-                     "bazel-bin/tests/transport_ib/guest_lending:/root/guest_lending")  # fmt: skip
+        done = guest("rdma link add rxe2 type rxe netdev lo; ./guest_zero_copy --no-colors",
+                     "bazel-bin/tests/transport_ib/guest_zero_copy:/root/guest_zero_copy")  # fmt: skip
         self.says(done, "Status: SUCCESS!")
         self.assertNotIn("test cases:  0 ", done.stdout)
 

@@ -32,9 +32,9 @@ bandwidth() {
 class WithoutABoot(unittest.TestCase):
     def test_wrong_words_are_named(self):
         for words, named in ((["--spin", "true"], "unknown option --spin"), ([], "no command"),
-                             (["--memory", "much", "true"], "--memory wants a positive number, not 'much'"),
-                             (["--limit"], "--limit wants a value"),
-                             (["--pin", "--cpus", "999", "true"], "--pin: 999 processors want as many cores"),
+                             (["--memory", "much", "true"], "--memory: expected a positive number, got 'much'"),
+                             (["--limit"], "--limit: expected a value"),
+                             (["--pin", "--cpus", "999", "true"], "--pin: 999 processors need as many cores"),
                              (["--file", "/no/such", "true"], "/no/such")):  # fmt: skip
             answer = rdma_vm(*words)
             self.assertEqual(answer.returncode, 125, answer)

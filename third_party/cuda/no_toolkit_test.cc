@@ -1,4 +1,4 @@
-// Replaces a test that needs the CUDA toolkit, if the toolkit is not installed.
+// If the CUDA toolkit is not installed, this replaces a test that needs the toolkit.
 #include <cstdio>
 
 int main() {

@@ -1,4 +1,4 @@
-// rondo chaos: simulates whole jobs under faults, on virtual time. A seed determines a simulation, called a story.
+// rondo chaos: simulates whole jobs under faults, on virtual time. A seed determines a scenario.
 #include "simulation/chaos.h"
 
 #include <fmt/core.h>
@@ -31,34 +31,35 @@ struct ChaosFlags {
   ChaosOptions options;
 };
 
-constexpr std::int64_t kMostSeeds = 1'000'000'000;
+constexpr std::int64_t kMaxSeeds = 1'000'000'000;
 
-// Sums over the stories that had one fault only, for one kind of fault.
+// Sums for one kind of fault, over the scenarios in which this was the only fault.
 struct LoneSums {
-  std::uint64_t stories = 0, fired = 0;  // `fired`: stories in which the fault fired; the fields below are about these
-  std::uint64_t times = 0;               // how often it fired in total
+  std::uint64_t scenarios = 0,
+                fired = 0;  // `fired`: scenarios in which the fault took effect; the fields below cover only these
+  std::uint64_t times = 0;  // how often the fault took effect in total
   std::map<std::string, std::uint64_t> ranks;  // survivors by outcome: "correct", or the error's name
-  Duration longest{};                          // from a fault until the last survivor returned an error
+  Duration longest{};  // the longest time from a fault until every survivor had returned an error
 
   void Add(const simulation::LoneFault& lone) {
-    ++stories;
+    ++scenarios;
     if (lone.fired == 0) return;
     ++fired;
     times += lone.fired;
     if (lone.unharmed > 0) ranks["correct"] += static_cast<std::uint64_t>(lone.unharmed);
     for (const ErrorCode code : lone.errors) ++ranks[std::string(Name(code))];
-    longest = std::max(longest, lone.told_after);
+    longest = std::max(longest, lone.last_error_after);
   }
 };
 
 struct Sums {
-  std::uint64_t stories = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, named_next = 0, went_on = 0,
+  std::uint64_t scenarios = 0, violations = 0, unharmed = 0, failed = 0, corrupt = 0, named_next = 0, went_on = 0,
                 stopped = 0;
   SimCounters counters;
   std::map<std::string, LoneSums> lone;
 
   void Add(const ChaosOutcome& outcome) {
-    ++stories;
+    ++scenarios;
     violations += !outcome.violation.empty();
     unharmed += static_cast<std::uint64_t>(outcome.unharmed);
     failed += static_cast<std::uint64_t>(outcome.failed);
@@ -79,11 +80,11 @@ struct Sums {
 
 void Print(const Sums& sums) {
   fmt::print(
-      "{} stories, {} violations: {} ranks did all they had to, {} survivors were told an error ({} of them of damaged "
-      "frames; {} named whom they waited for), {} rebuilt and went on under the faults, {} could not\n"
-      "{} kills, {} pauses, {} connections cut, {} bits turned, {} events held back by partitions, {} clients refused, "
-      "{} unknown clients\n",
-      sums.stories, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.named_next, sums.went_on,
+      "{} scenarios, {} violations: {} ranks completed all operations, {} survivors got an error ({} of these because "
+      "of damaged frames; {} named the rank that they waited for), {} rebuilt and continued during the faults, {} "
+      "could not\n{} kills, {} pauses, {} connections cut, {} bits flipped, {} events delayed by partitions, {} "
+      "clients refused, {} unknown clients\n",
+      sums.scenarios, sums.violations, sums.unharmed, sums.failed, sums.corrupt, sums.named_next, sums.went_on,
       sums.stopped, sums.counters.kills, sums.counters.pauses, sums.counters.cuts, sums.counters.flips,
       sums.counters.held_back, sums.counters.refusals, sums.counters.unknown);
 }
@@ -91,14 +92,15 @@ void Print(const Sums& sums) {
 void PrintJson(const Sums& sums) {
   nlohmann::ordered_json faults = nlohmann::ordered_json::array();
   for (const auto& [kind, of] : sums.lone) {
-    nlohmann::ordered_json fault{{"kind", kind}, {"stories", of.stories}, {"fired", of.fired}, {"times", of.times}};
+    nlohmann::ordered_json fault{{"kind", kind}, {"scenarios", of.scenarios}, {"fired", of.fired}, {"times", of.times}};
     fault["ranks"] = of.ranks;
     fault["longest_ms"] = std::chrono::duration<double, std::milli>(of.longest).count();
     faults.push_back(std::move(fault));
   }
-  const nlohmann::ordered_json all{
-      {"stories", sums.stories}, {"violations", sums.violations}, {"unharmed", sums.unharmed}, {"failed", sums.failed},
-      {"corrupt", sums.corrupt}, {"went_on", sums.went_on},       {"stopped", sums.stopped},   {"lone_faults", faults}};
+  const nlohmann::ordered_json all{{"scenarios", sums.scenarios}, {"violations", sums.violations},
+                                   {"unharmed", sums.unharmed},   {"failed", sums.failed},
+                                   {"corrupt", sums.corrupt},     {"went_on", sums.went_on},
+                                   {"stopped", sums.stopped},     {"lone_faults", faults}};
   fmt::print("{}\n", all.dump(2));
 }
 
@@ -115,18 +117,19 @@ int RunChaos(const ChaosFlags& flags) {
     const ChaosOutcome outcome = simulation::RunChaos(stacks, options);
     sums.Add(outcome);
     if (outcome.violation.empty()) {
-      if (flags.trace) fmt::print("all is well; trace {:016x}\n", outcome.trace_hash);
+      if (flags.trace) fmt::print("no violation; hash of the trace: {:016x}\n", outcome.trace_hash);
       continue;
     }
     fmt::print(flags.json ? stderr : stdout, "seed {}: {}\n  replay: {}\n", seed, outcome.violation,
                ReplayCommand(options));
     if (flags.options.negative != Negative::kNone) {
-      fmt::print("{} was caught after {} seeds\n", Name(flags.options.negative), sums.stories);
+      fmt::print("the inserted bug {} was detected after {} seeds\n", Name(flags.options.negative), sums.scenarios);
       return kExitDone;
     }
   }
   if (flags.options.negative != Negative::kNone) {
-    PrintError("rondo chaos: {} was not caught in {} seeds\n", Name(flags.options.negative), sums.stories);
+    PrintError("rondo chaos: the inserted bug {} was not detected in {} seeds\n", Name(flags.options.negative),
+               sums.scenarios);
     return kExitFailed;
   }
   flags.json ? PrintJson(sums) : Print(sums);
@@ -138,20 +141,22 @@ int RunChaos(const ChaosFlags& flags) {
 void AddChaosCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ChaosFlags>();
   CLI::App* chaos = app.add_subcommand(
-      "chaos", "Simulate whole jobs under faults: safe while they last, and going on when they are healed");
+      "chaos",
+      "Simulate whole jobs under faults, and check that they stay safe during the faults and continue afterwards");
   AddNumber(
-      *chaos, "--seed", [flags](std::int64_t seed) { flags->seed = static_cast<std::uint64_t>(seed); }, 1, kMostSeeds,
-      "The story to tell; the same on every machine (default 1)");
+      *chaos, "--seed", [flags](std::int64_t seed) { flags->seed = static_cast<std::uint64_t>(seed); }, 1, kMaxSeeds,
+      "Seed of the first scenario; a seed gives the same scenario on every machine (default 1)");
   AddNumber(
       *chaos, "--seeds", [flags](std::int64_t seeds) { flags->seeds = static_cast<std::uint64_t>(seeds); }, 1,
-      kMostSeeds, "How many stories, from that seed on (default 1)");
+      kMaxSeeds, "Number of scenarios; each one has the next seed (default 1)");
   AddNumber(
       *chaos, "--world", [flags](std::int64_t ranks) { flags->options.world_size = static_cast<int>(ranks); }, 1,
-      simulation::kMostRanks, "So many ranks (default: drawn from the seed)");
-  CLI::Option* trace =
-      chaos->add_flag("--trace", flags->trace, "Tell what was planned, which faults fired, and what each rank got");
-  CLI::Option* json = chaos->add_flag("--json", flags->json,
-                                      "The sums as JSON, and of stories with a single fault what came of each kind");
+      simulation::kMaxRanks, "Number of ranks (default: drawn from the seed)");
+  CLI::Option* trace = chaos->add_flag(
+      "--trace", flags->trace, "Print the plan of the scenario, the faults that fired, and the outcome of each rank");
+  CLI::Option* json =
+      chaos->add_flag("--json", flags->json,
+                      "Print the totals as JSON, and for scenarios with a single fault the outcomes by kind of fault");
   json->excludes(trace);
   std::vector<std::string> negatives;
   for (const Negative negative : simulation::AllNegatives()) negatives.emplace_back(Name(negative));
@@ -161,7 +166,7 @@ void AddChaosCommand(CLI::App& app, int& exit_code) {
         for (const Negative negative : simulation::AllNegatives())
           if (name == Name(negative)) flags->options.negative = negative;
       },
-      negatives, "Put a fault of Rondo's own in; it must be caught within the seeds, at which the run ends");
+      negatives, "Insert this bug into Rondo. The run ends when a scenario detects it, and fails if none does");
   json->excludes(chaos->get_option("--negative"));
   chaos->callback([flags, &exit_code] { exit_code = RunChaos(*flags); });
 }

@@ -1,5 +1,5 @@
-// The subcommands of `rondo`, one folder each. An Add function adds its subcommand to the program. If the command line
-// names the subcommand, its callback runs it and sets the exit code.
+// The subcommands of `rondo`, one folder each. Each Add function adds one subcommand to the program. If the command
+// line names this subcommand, a callback runs the subcommand and sets the exit code.
 #pragma once
 
 #include <string>
@@ -11,14 +11,16 @@ class App;
 
 namespace rondo {
 
-// The exit codes of every subcommand, which scripts can rely on. Two exceptions: rondo run returns the exit code of the
-// rank that failed first, and a command that another signal ends returns 128 + its number.
+// The exit codes of every subcommand, which scripts can rely on. There are two exceptions: rondo run returns the exit
+// code of the rank that failed first, and a command that is ended by a signal other than SIGINT returns 128 + the
+// signal's number.
 constexpr int kExitDone = 0;
-constexpr int kExitFailed = 1;  // the task failed: wrong results, a lost rank, a missed limit
+constexpr int kExitFailed = 1;  // the task failed: wrong results, a lost rank, or a limit that was not met
 constexpr int kExitWrongUsage = 2;
 constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
-// `command_line`: the whole command line with the program's name, with which a subcommand starts its ranks.
+// `command_line` (of two functions below): the whole command line with the program's name; the subcommand starts its
+// ranks with it.
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddRunAgentCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code);

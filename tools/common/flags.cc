@@ -35,7 +35,7 @@ std::size_t EditDistance(std::string_view from, std::string_view to) {
 
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help) {
-  // The validator takes the value, because CLI11 puts the flag's name in front of a validator's error.
+  // The validator stores the value, because CLI11 puts the flag's name in front of a validator's error.
   CLI::Option* option = app.add_option_function<std::string>(
       names, [](const std::string&) {}, help);
   option->type_name(type_name)->check(
@@ -49,8 +49,8 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::function<vo
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-      return high == INT64_MAX ? fmt::format("wants a whole number from {}, not '{}'", low, text)
-                               : fmt::format("wants a whole number from {} to {}, not '{}'", low, high, text);
+      return high == INT64_MAX ? fmt::format("expected a whole number from {}, got '{}'", low, text)
+                               : fmt::format("expected a whole number from {} to {}, got '{}'", low, high, text);
     }
     take(value);
     return "";
@@ -84,7 +84,7 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<vo
                        const std::vector<std::string>& choices, const std::string& help) {
   const auto parse = [take = std::move(take), choices](const std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      return fmt::format("wants one of {}, not '{}'", fmt::join(choices, ", "), text);
+      return fmt::format("expected one of {}, got '{}'", fmt::join(choices, ", "), text);
     }
     take(text);
     return "";
@@ -96,8 +96,9 @@ CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take) {
   return AddChoice(
       app, "--tls", [&take](const std::string& name) { take = *ParseTlsMode("--tls", name); },
       {"off", "psk", "certificates"},
-      "TLS 1.3 between ranks over TCP and with their store (default: variable RONDO_TLS, else off). psk: by a key, "
-      "RONDO_TLS_PSK; certificates: by the files that RONDO_TLS_CA, RONDO_TLS_CERTIFICATE and RONDO_TLS_KEY name");
+      "Encrypt TCP connections between ranks and to the store with TLS 1.3 (default: variable RONDO_TLS, otherwise "
+      "off). psk: with the pre-shared key RONDO_TLS_PSK; certificates: with the files that RONDO_TLS_CA, "
+      "RONDO_TLS_CERTIFICATE and RONDO_TLS_KEY name");
 }
 
 CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take) {
@@ -110,8 +111,8 @@ CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take) {
         return "";
       },
       "FIRST-LAST",
-      "TCP ports to listen on, for firewalls that let only these in (default: variable RONDO_PORTS, else any that the "
-      "system chooses)");
+      "TCP ports to listen on, if a firewall lets only these in (default: variable RONDO_PORTS, otherwise ports that "
+      "the system chooses)");
 }
 
 std::string NearestFlag(const CLI::App& app, const std::string& mistyped) {

@@ -1,5 +1,5 @@
-// Command-line options whose errors name the flag and what was expected. A thin layer over CLI11 that gives the same
-// kind of value the same syntax in every subcommand.
+// Command-line options whose errors name the flag and what was expected. This is a thin layer over CLI11. With it, the
+// same kind of value has the same syntax in every subcommand.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ CLI::Option* AddSeconds(CLI::App& app, const std::string& names, std::function<v
 // Adds an option that takes one of `choices`.
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
                        const std::vector<std::string>& choices, const std::string& help);
-// Adds an option that takes a text. `take` parses it and returns "" or the error: "wants ...".
+// Adds an option that takes a text. `take` parses it and returns "" or the error: "expected ...".
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::function<std::string(const std::string&)> take,
                      const std::string& type_name, const std::string& help);
 
@@ -43,7 +43,7 @@ CLI::Option* AddTls(CLI::App& app, std::optional<TlsMode>& take);
 // Adds --ports FIRST-LAST.
 CLI::Option* AddPorts(CLI::App& app, std::optional<PortRange>& take);
 
-// "ring, tree": the names of values that have a Name(), for help and errors.
+// Lists the names of values that have a Name(), for help and errors: "ring, tree".
 template <typename Values>
 std::string NamesOf(const Values& values) {
   std::string names;

@@ -15,10 +15,10 @@ bool InheritsOrphans() {
   return ::getpid() == 1 || (::prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
 }
 
-// Called when the worker has stopped. Stops this process too: a stop from the keyboard was meant for both.
+// Called when the worker has stopped. Stops this process, too, because a stop from the keyboard was meant for both.
 void StopWith(pid_t worker, int signal) {
   if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
-  if (::getpid() != 1) ::raise(SIGSTOP);  // process 1 cannot be stopped, and then nothing could continue the worker
+  if (::getpid() != 1) ::raise(SIGSTOP);  // process 1 does not stop, because nothing could continue it and the worker
   ::kill(worker, SIGCONT);
 }
 
@@ -45,7 +45,7 @@ void ServeAsInit() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  ::signal(SIGCHLD, SIG_DFL);  // if ignored, the kernel would reap our children and drop their exit status
+  ::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, the kernel would reap our children and drop their exit status
   const bool in_foreground = ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
   const pid_t init = ::getpid();
   const pid_t worker = ::fork();

@@ -6,10 +6,11 @@ namespace rondo {
 
 void AddIntegrity(CLI::App& app, IntegrityFlags& flags) {
   app.add_flag("--checksums", flags.checksums,
-               "Every frame between ranks has checksums, on every rank; not what ranks of a host read in each other's "
-               "memory (--transport tcp keeps them from it)");
+               "Add a checksum to every frame between ranks; all ranks must set this. There is none for memory that "
+               "ranks of one host read directly (--transport tcp avoids such reads)");
   app.add_flag("--compare-results", flags.compare_results,
-               "After every collective that gives all ranks the same they compare its checksum, on every rank");
+               "Compare the ranks' checksums of the result after every collective whose result is the same on all "
+               "ranks; all ranks must set this");
 }
 
 }  // namespace rondo

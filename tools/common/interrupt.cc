@@ -41,7 +41,7 @@ Result<std::unique_ptr<InterruptWatch>> InterruptWatch::Start(Duration patience)
 InterruptWatch::~InterruptWatch() {
   const std::uint64_t one = 1;
   if (thread_.joinable()) {
-    [[maybe_unused]] const ssize_t told = ::write(end_.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = ::write(end_.get(), &one, sizeof one);
     thread_.join();
   }
 }

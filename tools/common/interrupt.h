@@ -13,10 +13,10 @@
 
 namespace rondo {
 
-// Blocks these signals in the calling thread and in every thread that it starts later, and waits for them on a thread
-// of its own. SIGINT and SIGTERM are interrupts. The first interrupt calls the OnInterrupt callback, after which the
-// program must end within `patience`. The process ends with code 128 + signal if there is no callback, at a second
-// interrupt, or if `patience` is over. SIGUSR1 requests a report: it ends nothing and may arrive any number of times.
+// Blocks SIGINT, SIGTERM and SIGUSR1 in the calling thread and in every thread that it starts later, and waits for them
+// on a thread of its own. SIGINT and SIGTERM are interrupts. The first interrupt calls the OnInterrupt callback, after
+// which the program must end within `patience`. The process ends with code 128 + signal if there is no callback, at a
+// second interrupt, or when `patience` has passed. SIGUSR1 only requests a report, and may arrive any number of times.
 // REQUIRES: made before any other thread; one per process.
 class InterruptWatch {
  public:
@@ -26,13 +26,13 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // Sets the callback for the first interrupt, which runs on the watch's thread at most once. Null: no callback. Does
-  // not return while the old callback runs.
+  // Sets the callback for the first interrupt. It runs at most once, on the thread of the watch. Null: no callback.
+  // Does not return while the old callback runs.
   void OnInterrupt(std::function<void(int signal)> tell);
-  // Sets the callback for SIGUSR1, which runs on the watch's thread. Null: SIGUSR1 does nothing. Does not return while
-  // the old callback runs.
+  // Sets the callback for SIGUSR1. It runs on the thread of the watch. Null: SIGUSR1 does nothing. Does not return
+  // while the old callback runs.
   void OnReport(std::function<void()> report);
-  // The interrupt that was received, otherwise 0.
+  // The signal of the interrupt that was received; 0: none was received.
   int signal() const { return signal_.load(std::memory_order_acquire); }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 // Limits the nesting, because the library copies nested values recursively.
 bool RefuseDepth(int depth, Json::parse_event_t, const Json&) {
   constexpr int kMaxDepth = 16;
-  if (depth > kMaxDepth) ThrowUnfit("lists in lists, too deep");
+  if (depth > kMaxDepth) ThrowUnfit("lists are nested too deeply");
   return true;
 }
 

@@ -15,17 +15,17 @@ namespace rondo {
 
 using Json = nlohmann::ordered_json;
 
-// Parses the text. Also throws if lists and objects are nested deeper than in any file that Rondo writes.
+// Parses the text. Also throws if lists and objects are nested more deeply than in any file that Rondo writes.
 Json ParseJson(std::string_view text);
 
-// The whole number under `key`. The JSON library itself would drop a fraction or a sign.
+// The whole number under `key`. Throws for a fraction; the JSON library itself would drop a fraction or a sign.
 std::int64_t WholeNumberAt(const Json& object, const char* key);
 std::uint64_t CountAt(const Json& object, const char* key);  // a whole number that is not negative
 std::string TextAt(const Json& object, const char* key);
 // "" if the value is null or the key is missing.
 std::string TextOrNull(const Json& object, const char* key);
 
-// Reports an error that only the caller can detect.
+// Throws for an error that only the caller can detect.
 [[noreturn]] void ThrowUnfit(const std::string& what);
 
 // The reason of the error, without the library's prefix.

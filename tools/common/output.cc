@@ -21,7 +21,8 @@ Status WriteOutput(const char* flag, const std::string& path, const std::string&
 
 int FlushStdout() {
   if (std::fflush(stdout) != 0) return errno;
-  return std::ferror(stdout) != 0 ? EIO : 0;  // the errno of an earlier failed write is not known any more
+  // EIO stands for the errno of an earlier failed write, which is not known any more.
+  return std::ferror(stdout) != 0 ? EIO : 0;
 }
 
 }  // namespace rondo

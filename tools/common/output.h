@@ -14,7 +14,7 @@
 namespace rondo {
 
 // Like fmt::print(stderr, ...), but does not throw if stderr cannot be written (2>&1 | head), so that the command can
-// go on.
+// continue.
 template <typename... Args>
 void PrintError(fmt::format_string<Args...> text, Args&&... args) {
   const std::string words = fmt::format(text, std::forward<Args>(args)...);
@@ -39,10 +39,11 @@ class StderrWarnings final : public Logger {
   const std::string command_;
 };
 
-// Writes `text` to the file at `path`; "-" means stdout. `flag` is named in errors. kResource: it cannot be written.
+// Writes `text` to the file at `path`; "-" means stdout. `flag` is named in errors. kResource: the text cannot be
+// written.
 Status WriteOutput(const char* flag, const std::string& path, const std::string& text);
 
-// Flushes stdout. Returns 0 if everything that was written to it has succeeded, otherwise an errno.
+// Flushes stdout. Returns 0 if all writes to it have succeeded, otherwise an errno.
 int FlushStdout();
 
 }  // namespace rondo

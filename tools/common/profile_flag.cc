@@ -17,8 +17,8 @@ CLI::Option* AddProfile(CLI::App& app, std::shared_ptr<const Profile>& profile) 
     return "";
   };
   return AddText(app, "--profile", read, "FILE",
-                 "What to choose algorithms by: what `rondo tune` wrote, the same on every rank (default: variable "
-                 "RONDO_PROFILE, else what ships)");
+                 "File of `rondo tune` by which algorithms are chosen; it must be the same on every rank (default: "
+                 "variable RONDO_PROFILE, otherwise the built-in profile)");
 }
 
 Status TakeProfileOfEnvironment(std::shared_ptr<const Profile>& profile) {

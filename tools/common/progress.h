@@ -16,7 +16,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Shows that `done` of the total are done and `label` is next. Redraws at most ten times a second.
+  // Shows that `done` items of the total are done, and that `label` is the next item. Redraws at most ten times a
+  // second.
   void Update(std::size_t done, std::string_view label);
   // Removes the bar, so that other text can be printed.
   void Clear();

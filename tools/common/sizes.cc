@@ -26,7 +26,7 @@ std::optional<int> ParseUnit(std::string_view suffix) {
 
 Result<std::uint64_t> ParseSize(std::string_view text) {
   const auto refuse = [&] {
-    return Fail(ErrorCode::kInvalidArgument, "wants bytes such as 64, 4K, 1.5M or 2G, not '{}'", text);
+    return Fail(ErrorCode::kInvalidArgument, "expected bytes such as 64, 4K, 1.5M or 2G, got '{}'", text);
   };
   const std::size_t digits = text.find_first_not_of("0123456789.");
   const std::string_view number = text.substr(0, digits);

@@ -13,7 +13,7 @@ namespace rondo {
 // kInvalidArgument: the message says what was expected.
 Result<std::uint64_t> ParseSize(std::string_view text);
 
-// Formats a size with three significant digits, from 1000 on with four: "64 B", "4 KiB", "1.5 MiB".
+// Formats a size with three significant digits, or four if the number is 1000 or more: "64 B", "4 KiB", "1.5 MiB".
 std::string FormatSize(std::uint64_t bytes);
 
 }  // namespace rondo

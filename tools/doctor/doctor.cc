@@ -51,14 +51,15 @@ std::map<std::string, std::string> OwnEnvironment() {
   return variables;
 }
 
-// The driver's timeout, in multiples of --timeout: without persistence mode, it takes seconds to initialise eight GPUs.
+// The timeout for the GPU driver, in multiples of --timeout. It is long because without persistence mode the driver
+// needs seconds to initialise eight GPUs.
 constexpr int kDriverTimeouts = 10;
 
 ExaminedHost Examine(const NetworkQuestions& questions) {
   const HostFiles files;
   const SteadyClock clock;
   ExaminedHost facts;
-  // First the functions that fork: a name lookup may leave a thread behind.
+  // The functions that fork must come first, because a name lookup may leave a running thread.
   AskGpuDriver(clock, kDriverTimeouts * questions.timeout, facts.gpu);
   ReadMemory(files, facts.memory);
   AskMemory(facts.memory);
@@ -117,8 +118,8 @@ std::string TakePeers(const std::string& list, std::vector<std::string>& peers) 
   peers = SplitAtCommas(list);
   for (const std::string& peer : peers) {
     const auto parsed = ParseHostPort(peer);
-    if (!parsed) return fmt::format("wants HOST:PORT, not '{}': {}", peer, parsed.error().message());
-    if (parsed->host.empty() || parsed->port == 0) return fmt::format("wants HOST:PORT, not '{}'", peer);
+    if (!parsed) return fmt::format("expected HOST:PORT, got '{}': {}", peer, parsed.error().message());
+    if (parsed->host.empty() || parsed->port == 0) return fmt::format("expected HOST:PORT, got '{}'", peer);
   }
   return "";
 }
@@ -127,19 +128,21 @@ std::string TakePeers(const std::string& list, std::vector<std::string>& peers) 
 
 void AddDoctorCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Look this host over for what usually goes wrong, with remedies");
+  CLI::App* doctor = app.add_subcommand("doctor", "Check this host for common problems, and print remedies");
   doctor->footer(
-      "Looks at addresses, names, reach, firewall, TCP, RDMA, GPUs, shared memory, limits, cores, clock, environment.\n"
-      "A line per finding:\n"
-      "  ok    is well\n"
-      "  warn  the job runs, but slower than it could, or not on GPUs, or torchrun, NCCL or Gloo stumble over it\n"
-      "  bad   the job fails; the exit code is then 1, else 0\n"
+      "Checks addresses, names, reachability, firewall, TCP, RDMA, GPUs, shared memory, limits, cores, clock, "
+      "environment.\n"
+      "One line per finding:\n"
+      "  ok    no problem\n"
+      "  warn  the job runs, but slower than it could, or not on GPUs, or torchrun, NCCL or Gloo have a problem\n"
+      "  bad   the job fails; the exit code is then 1, otherwise 0\n"
       "and below it, after ->, what to do. It changes nothing itself (NVIDIA's driver, when asked, may start a server "
       "of MPS). As root it sees the firewall's rules too.\n"
       "Example: rondo doctor -N 8 --transport ib --peers node2:22,node3:22");
   AddNumber(
       *doctor, "-N,--ranks", [flags](std::int64_t n) { flags->job.local_ranks = static_cast<int>(n); }, 1,
-      kMaxWorldSize, "How many ranks are to run on this host (default: one per core that may be used)");
+      kMaxWorldSize,
+      "Number of ranks that will run on this host (default: one for each core that this process may use)");
   using Path = PlannedJob::Path;
   static constexpr std::pair<std::string_view, Path> kPaths[] = {
       {"auto", Path::kAuto}, {"tcp", Path::kTcp}, {"shm", Path::kShm}, {"ib", Path::kIb}};
@@ -151,15 +154,16 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
           if (known == name) flags->job.path = path;
       },
       {"auto", "tcp", "shm", "ib"},
-      "What the job must have: with shm or ib, whatever keeps it from that is bad (default auto: TCP may serve "
-      "instead)");
+      "Transport that the job must use. With shm or ib, anything that prevents its use is bad; with auto (default), "
+      "TCP may be used instead");
   AddText(
       *doctor, "--peers", [flags](const std::string& list) { return TakePeers(list, flags->network.peers); },
-      "HOST:PORT,...", "Say from which addresses of this host these are reached");
+      "HOST:PORT,...", "Show from which addresses of this host these peers can be reached");
   AddSeconds(
       *doctor, "--timeout", [flags](Duration timeout) { flags->network.timeout = timeout; },
-      "For each peer to answer, and for each name to be looked up; ten times as long for NVIDIA's driver (default 2)");
-  doctor->add_flag("-q,--quiet", flags->quiet, "Leave out what is well");
+      "Time limit for the answer of each peer and for each name lookup; NVIDIA's driver gets ten times as long "
+      "(default 2)");
+  doctor->add_flag("-q,--quiet", flags->quiet, "Leave out findings that are ok");
   AddText(
       *doctor, "--json", [flags](const std::string& path) { return flags->json = path, std::string(); }, "FILE|-",
       "Write the findings as JSON");

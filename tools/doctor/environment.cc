@@ -1,4 +1,5 @@
-// rondo doctor: checks environment variables that silently change a job's behaviour; and the order of all sections.
+// rondo doctor: checks environment variables that silently change a job's behaviour. Also defines the order of all
+// sections.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,35 +23,42 @@ struct OwnVariable {
   bool secret = false;
 };
 
-// The variables that Rondo and its tools read.
-constexpr std::array<OwnVariable, 27> kOwn{{
-    {"RONDO_ADDRESSES", "of rondo_torch: local addresses to use"},
-    {"RONDO_BLOCKING_WAIT", "of rondo_torch: whether wait() on a GPU's work waits in the host"},
-    {"RONDO_EXTERNAL_STORE", "no rank serves the store"},
-    {"RONDO_INTERFACE", "of rondo_torch: interfaces to use"},
-    {"RONDO_JOB", "the job that ranks must agree on"},
-    {"RONDO_JOIN", "ranks join a job that runs"},
-    {"RONDO_LAUNCHER", "who started the ranks"},
-    {"RONDO_MASTER_ADDR", "comes before every launcher's host of rank 0"},
-    {"RONDO_MASTER_PORT", "comes before every launcher's port"},
-    {"RONDO_PMIX_LIBRARY", "the PMIx library that is loaded"},
-    {"RONDO_PORTS", "TCP ports to listen on"},
-    {"RONDO_PROFILE", "algorithms are chosen by it"},
-    {"RONDO_RAILS", "of rondo_torch: connections to each peer"},
-    {"RONDO_RANK", "comes before every launcher's rank"},
-    {"RONDO_RECORD_DIR", "of rondo_torch: a failed job leaves its last operations there"},
-    {"RONDO_RENDEZVOUS", "comes before every launcher's meeting place"},
-    {"RONDO_RESTART", "of a rank that was started again"},
-    {"RONDO_STORE", "where rondo run serves its store"},
-    {"RONDO_TIMEOUT", "seconds to meet, and for each operation"},
-    {"RONDO_TLS", "connections are encrypted, or not"},
-    {"RONDO_TLS_CA", "certificates must be signed by it"},
-    {"RONDO_TLS_CERTIFICATE", "this side's certificate"},
-    {"RONDO_TLS_KEY", "this side's key"},
-    {"RONDO_TLS_PSK", "who does not know it is refused", true},
-    {"RONDO_TOKEN", "who does not know it is refused", true},
-    {"RONDO_TRANSPORT", "of rondo_torch: auto, tcp, shm or ib"},
-    {"RONDO_WORLD_SIZE", "comes before every launcher's"},
+// The variables that Rondo and its tools read. tools/dev/reference copies these texts into docs/REFERENCE.md.
+constexpr std::array<OwnVariable, 28> kOwn{{
+    {"RONDO_ADDRESSES",
+     "only for rondo_torch; local addresses to use, separated by commas (default: chosen by reachability)"},
+    {"RONDO_BLOCKING_WAIT",
+     "only for rondo_torch; 1 (default): wait() of a GPU's work waits in the host; 0: the GPU's stream waits"},
+    {"RONDO_EXTERNAL_STORE", "1: no rank serves the store; another process serves it at the address of the rendezvous"},
+    {"RONDO_FP32_ACCUMULATE",
+     "only for rondo_torch; 1: reductions of 16-bit floats keep partial results in float32 (default 0)"},
+    {"RONDO_INTERFACE", "only for rondo_torch; interfaces to use: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8"},
+    {"RONDO_JOB", "name of the job, equal on all ranks; processes of different jobs refuse each other"},
+    {"RONDO_JOIN", "1: the job is already running, and this process joins it when its ranks rebuild"},
+    {"RONDO_LAUNCHER", "the launcher that started the ranks; rondo run sets it"},
+    {"RONDO_MASTER_ADDR", "host of rank 0; takes precedence over MASTER_ADDR"},
+    {"RONDO_MASTER_PORT", "port on the host of rank 0; takes precedence over MASTER_PORT"},
+    {"RONDO_PMIX_LIBRARY", "the PMIx library to load (default: libpmix.so.2)"},
+    {"RONDO_PORTS", "TCP ports to listen on, FIRST-LAST (default: chosen by the system)"},
+    {"RONDO_PROFILE",
+     "file of rondo tune by which algorithms are chosen, the same on all ranks (default: the built-in profile)"},
+    {"RONDO_RAILS", "only for rondo_torch; number of connections to each peer, 1 (default) to 16; equal on all ranks"},
+    {"RONDO_RANK", "rank of this process; takes precedence over RANK"},
+    {"RONDO_RECORD_DIR",
+     "only for rondo_torch; directory to which a failed job writes its last operations, for rondo trace"},
+    {"RONDO_RENDEZVOUS",
+     "where ranks find each other: tcp://host:port or file:///path; takes precedence over the launcher"},
+    {"RONDO_RESTART", "the number of this restart among those of the job; rondo run --restarts sets it"},
+    {"RONDO_STORE", "address HOST:PORT at which rondo run serves its store; rondo run sets it"},
+    {"RONDO_TIMEOUT", "seconds for the rendezvous, and for each operation (default 60)"},
+    {"RONDO_TLS", "encryption: off (default), psk or certificates; equal on all ranks"},
+    {"RONDO_TLS_CA", "with certificates: file of the CA that must have signed them"},
+    {"RONDO_TLS_CERTIFICATE", "with certificates: file of this process's certificate"},
+    {"RONDO_TLS_KEY", "with certificates: file of this process's key"},
+    {"RONDO_TLS_PSK", "with psk: the job's key, 64 hexadecimal digits (default: made from RONDO_TOKEN)", true},
+    {"RONDO_TOKEN", "the job's secret; processes without it are refused", true},
+    {"RONDO_TRANSPORT", "only for rondo_torch; auto (default), tcp, shm or ib; equal on all ranks"},
+    {"RONDO_WORLD_SIZE", "number of ranks; takes precedence over WORLD_SIZE"},
 }};
 
 std::optional<int> NumberIn(const EnvironmentFacts& facts, const std::string& name) {
@@ -69,27 +77,29 @@ void JudgeOwn(const EnvironmentFacts& facts, std::vector<Finding>& findings) {
     const auto own = std::find_if(kOwn.begin(), kOwn.end(), [&](const auto& known) { return known.name == name; });
     if (own == kOwn.end())
       findings.push_back({Level::kWarn, name, "is set, but Rondo reads no variable of that name",
-                          "rondo run --help and docs/LAUNCHERS.md list those that there are"});
+                          "rondo run --help and docs/REFERENCE.md list the variables that Rondo reads"});
     else
       findings.push_back({Level::kOk, name, fmt::format("{}: {}", own->secret ? "set" : value, own->what)});
   }
 }
 
-// GLOO_SOCKET_IFNAME has exact names. NCCL_SOCKET_IFNAME has prefixes of names, and knows "^" and "=".
+// Checks the variables of Gloo and NCCL. GLOO_SOCKET_IFNAME contains exact interface names. NCCL_SOCKET_IFNAME contains
+// prefixes of names, and supports "^" and "=".
 void JudgeNeighbours(const EnvironmentFacts& facts, const NetworkFacts& network, std::vector<Finding>& findings) {
-  const std::string ours = "Rondo does not read it: --interface says it to Rondo";
+  const std::string ours = "Rondo does not read it; use --interface for Rondo";
   if (const auto gloo = facts.variables.find("GLOO_SOCKET_IFNAME"); gloo != facts.variables.end()) {
     std::set<std::string> names;
     for (const auto& address : network.addresses) names.insert(address.interface);
     std::string absent;
     for (const std::string& name : SplitAtCommas(gloo->second))
       if (names.count(name) == 0) absent += (absent.empty() ? "" : ", ") + name;
-    findings.push_back(absent.empty() ? Finding{Level::kOk, gloo->first, fmt::format("{}; {}", gloo->second, ours)}
-                                      : Finding{Level::kWarn, gloo->first,
-                                                fmt::format("no interface with an address is called '{}' here: Gloo "
-                                                            "fails; {}",
-                                                            absent, ours),
-                                                "say exact names (ip -brief addr), or unset it"});
+    findings.push_back(absent.empty()
+                           ? Finding{Level::kOk, gloo->first, fmt::format("{}; {}", gloo->second, ours)}
+                           : Finding{Level::kWarn, gloo->first,
+                                     fmt::format("no interface with an address is called '{}' here: Gloo "
+                                                 "fails; {}",
+                                                 absent, ours),
+                                     "give exact names of interfaces (ip -brief addr), or unset the variable"});
   }
   if (const auto nccl = facts.variables.find("NCCL_SOCKET_IFNAME"); nccl != facts.variables.end()) {
     const auto expression = tcp::InterfaceExpression::Parse(nccl->second);
@@ -99,8 +109,8 @@ void JudgeNeighbours(const EnvironmentFacts& facts, const NetworkFacts& network,
     findings.push_back(
         any ? Finding{Level::kOk, nccl->first, fmt::format("{}; {}", nccl->second, ours)}
             : Finding{Level::kWarn, nccl->first,
-                      fmt::format("'{}' fits no interface here but loopback: NCCL fails; {}", nccl->second, ours),
-                      "say beginnings of names (ip -brief addr), or unset it"});
+                      fmt::format("'{}' matches no interface here except loopback: NCCL fails; {}", nccl->second, ours),
+                      "give the beginnings of names of interfaces (ip -brief addr), or unset the variable"});
   }
 }
 
@@ -110,7 +120,7 @@ void JudgeMaster(const EnvironmentFacts& facts, std::vector<Finding>& findings) 
   const std::string subject = "MASTER_ADDR";
   if (master.addresses.empty()) {
     findings.push_back({Level::kBad, subject, fmt::format("{} does not resolve: {}", master.name, master.error),
-                        "say the address of the host of rank 0"});
+                        "give the address of the host of rank 0"});
     return;
   }
   const bool loopback = std::all_of(master.addresses.begin(), master.addresses.end(),
@@ -118,11 +128,12 @@ void JudgeMaster(const EnvironmentFacts& facts, std::vector<Finding>& findings) 
   const auto world = NumberIn(facts, "WORLD_SIZE"), local = NumberIn(facts, "LOCAL_WORLD_SIZE");
   const std::string where = fmt::format("{} ({})", master.name, master.addresses.front().ToString());
   if (loopback && world && local && *world > *local)
-    findings.push_back({Level::kBad, subject,
-                        fmt::format("{} is loopback, but {} of {} ranks are on other hosts: they look for the store on "
-                                    "their own",
-                                    where, *world - *local, *world),
-                        "say the address of the host of rank 0 that the others reach"});
+    findings.push_back(
+        {Level::kBad, subject,
+         fmt::format(
+             "{} is loopback, but {} of {} ranks are on other hosts: these look for the store on their own host", where,
+             *world - *local, *world),
+         "give the address of the host of rank 0 that the other hosts can reach"});
   else
     findings.push_back({Level::kOk, subject, where});
 }
@@ -143,8 +154,9 @@ std::vector<Finding> JudgeEnvironment(const EnvironmentFacts& facts, const Netwo
   for (const std::string& folder : facts.missing) {
     const bool proc = folder == "/proc";
     findings.push_back({Level::kWarn, folder,
-                        proc ? "is not mounted: which host this is, memory, limits and settings cannot be read"
-                             : "is not mounted: RDMA devices, GPUs, speeds of links and cores cannot be read",
+                        proc
+                            ? "is not mounted: the identity of the host, its memory, limits and settings cannot be read"
+                            : "is not mounted: RDMA devices, GPUs, speeds of links and cores cannot be read",
                         proc ? "mount -t proc proc /proc" : "mount -t sysfs sysfs /sys"});
   }
   JudgeMaster(facts, findings);

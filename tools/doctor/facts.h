@@ -1,7 +1,8 @@
-// The facts about this host that `rondo doctor` collects: plain values, so that a test can describe any host. probe.h
-// fills them in, findings.h judges them.
+// The facts about this host that `rondo doctor` collects: plain values, so that a test can describe any host. The
+// functions of probe.h fill them in; those of findings.h judge them.
 //
-// If the system does not provide a fact, its number is absent (or 0 if it cannot be absent), and its text is empty.
+// If the system does not provide a fact, a number is absent (or 0 if its type has no absent value), and a text is
+// empty.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +31,12 @@ struct InterfaceFacts {
 struct NameFacts {
   std::string name;
   std::vector<IpAddress> addresses;
-  std::string error;  // why the name has no address
+  std::string error;  // why no address was found for the name
 };
 
 // One attempt at a TCP connection.
 struct Attempt {
-  // The best outcome first. kUntried: no socket could be made for the attempt.
+  // The outcomes, from best to worst. kUntried: no socket could be created for the attempt.
   enum class Outcome : std::uint8_t { kReached, kRefused, kTimedOut, kFailed, kUntried };
 
   tcp::LocalAddress from;
@@ -50,8 +51,8 @@ struct PeerFacts {
   std::vector<Attempt> attempts;   // the best attempt from each local address
 };
 
-// Packets from one address to its own subnet leave by another interface: two interfaces are in one subnet and share a
-// routing table.
+// A detour: two interfaces are in one subnet and share a routing table, so packets from an address to its own subnet
+// leave by the other interface.
 struct Detour {
   tcp::LocalAddress from;
   std::string by;
@@ -62,17 +63,18 @@ struct NetworkFacts {
   std::string addresses_error;
   std::map<std::string, InterfaceFacts> interfaces;
   NameFacts host;
-  std::vector<Attempt> self;  // from each address to a listening port of the same address
+  std::vector<Attempt> self;  // connection attempts from each address to a listening port of the same address
   std::vector<PeerFacts> peers;
   std::vector<Detour> detours;
   std::vector<std::string> dropping_chains;  // "nft ip filter INPUT": chains that drop or reject packets by default
   std::string rules_unseen;                  // why the rules of the packet filter are not known
-  std::string port_range;                    // of ephemeral ports: "32768 to 60999"
+  std::string port_range;                    // the range of ephemeral ports: "32768 to 60999"
 
   std::optional<std::uint64_t> listen_backlog_most;  // net.core.somaxconn
   std::optional<std::uint64_t> send_buffer_most, receive_buffer_most;
-  std::string congestion_control;        // the default of a new socket
-  std::string local_congestion_control;  // what a socket gets that asks for Rondo's choice within a host
+  std::string congestion_control;  // the default congestion control algorithm of a new socket
+  // The algorithm that the kernel really sets if a socket requests the algorithm that Rondo uses within a host.
+  std::string local_congestion_control;
 };
 
 // ---- RDMA and GPUs ----
@@ -98,7 +100,7 @@ struct RdmaPort {
 struct DeviceNode {
   std::string path;
   bool exists = false;
-  bool usable = false;  // this user may read and write it
+  bool usable = false;  // this user may read and write the device file
 };
 
 struct RdmaFacts {
@@ -112,10 +114,10 @@ struct RdmaFacts {
 };
 
 struct GpuFacts {
-  int nvidia_gpus = 0;          // of this host or container
-  ib::DeviceMemoryFacts reach;  // the ways by which RDMA adapters could access GPU memory
-  bool open_driver = false;     // the open kernel modules, which export memory as dma-buf
-  bool built_with_cuda = true;  // whether this program is
+  int nvidia_gpus = 0;          // the number of NVIDIA GPUs of this host or container
+  ib::DeviceMemoryFacts reach;  // what determines how RDMA adapters could access GPU memory
+  bool open_driver = false;     // whether the driver has open kernel modules, which can export memory as dma-buf
+  bool built_with_cuda = true;  // whether this program is built with CUDA
   Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked");
 };
 
@@ -125,8 +127,8 @@ struct MemoryFacts {
   bool dev_shm = false;
   std::string dev_shm_type;  // "tmpfs"
   std::uint64_t dev_shm_bytes = 0, dev_shm_free_bytes = 0;
-  shm::Room room;                                // memory that ranks can share now
-  std::string host_error;                        // why the host has no id; without one, ranks share no memory
+  shm::Room room;                                // the shared memory that ranks could allocate now
+  std::string host_error;                        // why the host has no id; without an id, ranks share no memory
   std::optional<std::uint64_t> file_bytes_most;  // RLIMIT_FSIZE; absent: no limit
   std::string memfd_error;                       // why no anonymous shared memory can be made
   std::string read_error;                        // why a process cannot read the memory of a sibling
@@ -135,15 +137,15 @@ struct MemoryFacts {
 
 struct LimitFacts {
   std::optional<std::uint64_t> files, files_hard;  // absent: no limit
-  std::optional<std::uint64_t> processes;          // limit for this user, including threads
-  std::optional<std::uint64_t> group_tasks_left;   // tasks that the cgroup still allows
+  std::optional<std::uint64_t> processes;          // the limit on processes of this user; threads count as processes
+  std::optional<std::uint64_t> group_tasks_left;   // the number of further tasks that the cgroup allows
 };
 
 struct CpuFacts {
   int online = 0;
-  int usable = 0;       // cores in this process's affinity mask
+  int usable = 0;       // number of CPU cores in this process's affinity mask
   double quota = 0;     // CPU time that the cgroup allows, in cores; 0: no limit
-  int powersaving = 0;  // cores whose governor is "powersave"
+  int powersaving = 0;  // number of CPU cores whose governor is "powersave"
   std::string clock_source;
   double clock_ns = 0;  // time to read the clock once
   std::optional<bool> clock_synced;

@@ -1,6 +1,6 @@
 // Reads the files of the kernel (/proc, /sys, /dev). A test can set a root folder that contains its own tree.
 //
-// Thread rule: a value; any thread.
+// Thread rule: a plain value; any thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ class HostFiles {
   std::optional<std::string> Text(const std::string& path) const;
   // The first line; "" if the file cannot be read.
   std::string Line(const std::string& path) const;
-  // The first word as a number; absent if it is not a number from 0 on ("max", "-1").
+  // The first word as a number; absent if it is not a whole number of at least 0 ("max", "-1").
   std::optional<std::uint64_t> Number(const std::string& path) const;
   // The names in a folder, sorted.
   std::vector<std::string> List(const std::string& path) const;
 
-  // The folders of this process's cgroup that have the controller, its own first, then its ancestors. Handles cgroup
-  // version 1 and 2.
+  // The folders of the cgroups that have this controller: first the cgroup of this process, then its ancestors. Handles
+  // cgroup versions 1 and 2.
   std::vector<std::string> GroupFolders(const std::string& controller) const;
 
  private:

@@ -12,8 +12,8 @@ namespace rondo {
 
 enum class Level : std::uint8_t {
   kOk,
-  // The job runs, but more slowly than possible, or not on GPUs; or other programs (torchrun, NCCL, Gloo) have a
-  // problem.
+  // The job runs, but it is slower than possible or cannot use GPUs; or the problem affects only other programs
+  // (torchrun, NCCL, Gloo).
   kWarn,
   kBad,  // the planned job fails
 };
@@ -31,7 +31,7 @@ struct PlannedJob {
   enum class Path : std::uint8_t { kAuto, kTcp, kShm, kIb };
 
   int local_ranks = 1;
-  bool ranks_given = false;  // by the user; otherwise there is one rank per core
+  bool ranks_given = false;  // true: the user gave the number of ranks; false: it is one rank for each CPU core
   Path path = Path::kAuto;
 };
 

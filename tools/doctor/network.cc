@@ -45,13 +45,14 @@ Finding JudgeCandidates(const std::vector<tcp::LocalAddress>& candidates, const 
   const bool bridges =
       std::any_of(all.begin(), all.end(), [](const auto& a) { return Classify(a) == AddressClass::kVirtual; });
   return {Level::kWarn, "addresses",
-          bridges ? "only loopback and bridges to containers of this host: ranks on other hosts cannot reach it"
-                  : "nothing but loopback, or what is down or of one link: ranks on other hosts cannot reach it",
+          bridges ? "only loopback and bridges to containers of this host: ranks on other hosts cannot reach this host"
+                  : "only addresses that are loopback, link-local or of interfaces that are down: ranks on other hosts "
+                    "cannot reach this host",
           "bring an interface with an address up (ip addr), or give the container the host's network (--network host); "
           "a job on this host alone needs none"};
 }
 
-// If the hosts share several networks, a job uses one of them. Reports which one.
+// If this host is in several networks, a job uses only one of them. Reports which one.
 void JudgeNetworks(const std::vector<tcp::LocalAddress>& candidates, std::vector<Finding>& findings) {
   std::vector<tcp::Candidate> published;
   for (const tcp::LocalAddress& address : candidates)
@@ -65,7 +66,7 @@ void JudgeNetworks(const std::vector<tcp::LocalAddress>& candidates, std::vector
   Finding finding{networks.speeds_unknown ? Level::kWarn : Level::kOk, "networks", networks.text};
   if (networks.speeds_unknown)
     finding.remedy =
-        fmt::format("name the fast one: --interface {} (options.interface, RONDO_INTERFACE of rondo_torch)",
+        fmt::format("name the fast interface: --interface {} (options.interface, RONDO_INTERFACE of rondo_torch)",
                     published.back().interface);
   findings.push_back(std::move(finding));
 }
@@ -80,15 +81,16 @@ void JudgeMtus(const NetworkFacts& facts, const std::vector<tcp::LocalAddress>& 
   std::vector<std::string> texts;
   for (const auto& [mtu, names] : by_mtu) texts.push_back(fmt::format("{} has {}", fmt::join(names, " "), mtu));
   findings.push_back({Level::kWarn, "MTU",
-                      fmt::format("interfaces differ: {}; where the path does not carry the larger one, large messages "
-                                  "hang and small ones pass",
+                      fmt::format("the interfaces have different MTUs: {}; if a path does not support the larger MTU, "
+                                  "large messages hang although small ones arrive",
                                   fmt::join(texts, ", ")),
-                      "ping -M do -s MTU-28 PEER over each; name the interface to use by --interface"});
+                      "test each interface by ping -M do -s MTU-28 PEER; select the interface by --interface"});
 }
 
 Finding JudgeHostName(const NameFacts& host) {
   const std::string subject = fmt::format("host name {}", host.name);
-  const auto in_hosts = fmt::format("put 'ADDRESS {}' with an address that peers reach into /etc/hosts", host.name);
+  const auto in_hosts =
+      fmt::format("add a line 'ADDRESS {}' with an address that peers can reach to /etc/hosts", host.name);
   if (host.addresses.empty())
     return {Level::kWarn, subject,
             fmt::format("does not resolve ({}); Rondo publishes addresses, but torchrun and Gloo look names up",
@@ -121,7 +123,7 @@ std::string From(const Attempt& attempt) {
   return fmt::format("{} ({})", attempt.from.ip.ToString(), attempt.from.interface);
 }
 
-// A list of the attempts with that outcome, by local address.
+// Lists the local addresses of the attempts that had this outcome.
 std::string ListOf(const std::vector<Attempt>& attempts, Attempt::Outcome outcome) {
   std::vector<std::string> texts;
   for (const Attempt& attempt : attempts)
@@ -139,33 +141,34 @@ std::string ListOfRest(const std::vector<Attempt>& attempts, Attempt::Outcome ou
 Finding JudgePeer(const PeerFacts& peer) {
   const std::string subject = "peer " + peer.name;
   if (!peer.error.empty())
-    return {Level::kBad, subject, peer.error, "say an address, or put the name into /etc/hosts or the name server"};
+    return {Level::kBad, subject, peer.error, "give an address, or add the name to /etc/hosts or to the name server"};
   const std::string to = fmt::format("{}", fmt::join(peer.tried, ", "));
   if (peer.attempts.empty())
-    return {Level::kBad, subject, fmt::format("no address of this host is of a kind that could reach {}", to),
-            "give an interface an address of that family"};
+    return {Level::kBad, subject, fmt::format("this host has no address of the family (IPv4 or IPv6) of {}", to),
+            "give an interface an address of the same family"};
   const auto has = [&](Attempt::Outcome outcome) {
     return std::any_of(peer.attempts.begin(), peer.attempts.end(),
                        [&](const Attempt& attempt) { return attempt.outcome == outcome; });
   };
   using Outcome = Attempt::Outcome;
   const bool reached = has(Outcome::kReached);
-  // A refusal is sent by the peer, so packets reach it.
+  // The peer sends a refusal, so a refusal means that packets reach the peer.
   const Outcome best = reached ? Outcome::kReached : Outcome::kRefused;
   if (!has(best))
     return {Level::kBad, subject, fmt::format("unreachable at {}: {}", to, ListOfRest(peer.attempts, best)),
-            has(Outcome::kTimedOut)
-                ? "nobody answers: look at the peer's firewall and at the route (ip route get ADDRESS)"
-                : "look at the route (ip route get ADDRESS)"};
-  std::string what = fmt::format("{} from {}", reached ? "reached" : "nobody listens there, but it answers",
+            has(Outcome::kTimedOut) ? "no answer: look at the peer's firewall and at the route (ip route get ADDRESS)"
+                                    : "look at the route (ip route get ADDRESS)"};
+  std::string what = fmt::format("{} from {}", reached ? "reached" : "no process listens there, but the host answers",
                                  ListOf(peer.attempts, best));
   const std::string rest = ListOfRest(peer.attempts, best);
   if (!rest.empty()) what += "; not from " + rest;
   if (!reached)
-    return {Level::kWarn, subject, what, "start what should listen (rondo store --listen HOST:PORT), or say its port"};
+    return {Level::kWarn, subject, what,
+            "start the process that should listen (rondo store --listen HOST:PORT), or give its port"};
   if (!rest.empty())
     return {Level::kWarn, subject, what,
-            "ranks use what reaches; keep it to these by --interface or --address, or mend route and firewall"};
+            "ranks use the addresses that reach the peer; select only these by --interface or --address, or repair the "
+            "route and the firewall"};
   return {Level::kOk, subject, what};
 }
 
@@ -174,7 +177,7 @@ Finding JudgePeer(const PeerFacts& peer) {
 std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts) {
   std::vector<Finding> findings;
   if (!facts.addresses_error.empty()) {
-    findings.push_back({Level::kBad, "addresses", facts.addresses_error, "without them no transport starts"});
+    findings.push_back({Level::kBad, "addresses", facts.addresses_error, "no transport can start without addresses"});
     return findings;
   }
   // The order of addresses and its description are those that Rondo itself uses.
@@ -189,8 +192,9 @@ std::vector<Finding> JudgeInterfaces(const NetworkFacts& facts) {
       if (first)
         finding.what +=
             candidates.size() > 1
-                ? fmt::format("; peers try it first, the best of {}, after one in their own subnet", candidates.size())
-                : "; peers try it first, the only one of its kind";
+                ? fmt::format("; peers try it first of {} addresses, unless another one is in their own subnet",
+                              candidates.size())
+                : "; peers try it first, because it is the only one of its kind";
       first = false;
     }
     findings.push_back(std::move(finding));
@@ -213,35 +217,37 @@ std::vector<Finding> JudgeReach(const NetworkFacts& facts) {
     if (attempt.outcome == Attempt::Outcome::kUntried) {
       findings.push_back({Level::kWarn, attempt.from.ip.ToString(),
                           fmt::format("could not be tried: {}", Words(attempt)),
-                          "where descriptors are short: ulimit -n 1024; an IPv6 address is tentative for two seconds "
-                          "after its interface came up (ip addr)"});
+                          "if there are too few file descriptors: ulimit -n 1024; an IPv6 address is tentative for two "
+                          "seconds after its interface came up (ip addr)"});
       continue;
     }
-    // Peers do not try the other addresses first, so a failure there is only a warning.
+    // Peers try these addresses before all others, so a failure at another address is only a warning.
     const bool needed = IsCandidate(attempt.from) || attempt.from.ip.IsLoopback();
     findings.push_back({needed ? Level::kBad : Level::kWarn, attempt.from.ip.ToString(),
-                        fmt::format("this host cannot connect to a port of its own there: {}", Words(attempt)),
+                        fmt::format("this host cannot connect to its own port at this address: {}", Words(attempt)),
                         attempt.from.ip.IsLoopback()
-                            ? "let loopback through: nft add rule inet filter input iif lo accept"
+                            ? "allow loopback: nft add rule inet filter input iif lo accept"
                             : "look at the rules for INPUT and OUTPUT (nft list ruleset, iptables -S)"});
   }
   if (reached > 0)
-    findings.push_back({Level::kOk, "own ports",
-                        fmt::format("{} of {} addresses take connections from this host", reached, facts.self.size())});
+    findings.push_back(
+        {Level::kOk, "own ports",
+         fmt::format("{} of {} addresses accept connections from this host", reached, facts.self.size())});
   for (const auto& [from, by] : facts.detours)
     findings.push_back(
         {Level::kWarn, from.ip.ToString(),
-         fmt::format("what it sends into its own subnet leaves by {} instead of {}: two ports, and the wire of one", by,
-                     from.interface),
          fmt::format(
-             "a subnet for each port; or a routing table for each: ip route add SUBNET dev {} table 101; ip rule "
+             "packets from this address to its own subnet leave by {} instead of {}: both ports share the link of one",
+             by, from.interface),
+         fmt::format(
+             "use a subnet for each port, or a routing table for each: ip route add SUBNET dev {} table 101; ip rule "
              "add from {} lookup 101; and sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2",
              from.interface, from.ip.ToString())});
   for (const std::string& chain : facts.dropping_chains)
     findings.push_back(
-        {Level::kWarn, "firewall", fmt::format("{} drops or rejects what no rule of it accepts", chain),
-         fmt::format("accept TCP from the hosts of the job, to the ports that Rondo takes, which --ports and "
-                     "RONDO_PORTS keep to a range{}: {}",
+        {Level::kWarn, "firewall", fmt::format("{} drops or rejects packets that none of its rules accepts", chain),
+         fmt::format("accept TCP from the hosts of the job to the ports that Rondo listens on, which --ports and "
+                     "RONDO_PORTS restrict to a range{}: {}",
                      facts.port_range.empty() ? "" : " (" + facts.port_range + ")",
                      chain.starts_with("nft ") ? "nft insert rule " + chain.substr(4) + " ip saddr SUBNET accept"
                                                : "iptables -I INPUT -s SUBNET -j ACCEPT")});
@@ -256,12 +262,14 @@ std::vector<Finding> JudgeTcp(const NetworkFacts& facts) {
   std::vector<Finding> findings;
   const auto backlog = static_cast<std::uint64_t>(TcpOptions{}.listen_backlog);
   if (facts.listen_backlog_most && *facts.listen_backlog_most < backlog)
-    findings.push_back({Level::kWarn, "net.core.somaxconn",
-                        fmt::format("{} cuts Rondo's queue of callers ({}): where many ranks come at once, some wait a "
-                                    "second for their next try",
-                                    *facts.listen_backlog_most, backlog),
-                        "sysctl -w net.core.somaxconn=4096"});
-  // The buffer that fills a path is its speed times its round-trip time, here half a millisecond as in a data centre.
+    findings.push_back(
+        {Level::kWarn, "net.core.somaxconn",
+         fmt::format("{} limits Rondo's queue of incoming connections ({}): if many ranks connect at once, some wait a "
+                     "second before they retry",
+                     *facts.listen_backlog_most, backlog),
+         "sysctl -w net.core.somaxconn=4096"});
+  // The full speed of a path needs a buffer of the speed times the round-trip time. This check assumes half a
+  // millisecond, as in a data centre.
   std::uint64_t fastest_mbps = 0;
   for (const tcp::LocalAddress& address : facts.addresses)
     if (const auto* const interface = FactsOf(facts, address.interface); interface && IsCandidate(address))
@@ -272,15 +280,17 @@ std::vector<Finding> JudgeTcp(const NetworkFacts& facts) {
     if (!most || *most >= need) return;
     findings.push_back(
         {Level::kWarn, name,
-         fmt::format("sockets may grow to {} KiB; {} wants {} KiB", *most / 1024,
-                     fastest_mbps > 0 ? Speed(fastest_mbps) + " with 0.5 ms there and back" : "a network", need / 1024),
+         fmt::format("socket buffers may grow to {} KiB; {} needs {} KiB", *most / 1024,
+                     fastest_mbps > 0 ? Speed(fastest_mbps) + " with a round trip of 0.5 ms" : "a network",
+                     need / 1024),
          fmt::format("sysctl -w {}='4096 131072 {}'", name, std::max(need, 16 * kMiB))});
   };
   buffer("net.ipv4.tcp_wmem", facts.send_buffer_most);
   buffer("net.ipv4.tcp_rmem", facts.receive_buffer_most);
   if (facts.local_congestion_control == "bbr")
     findings.push_back({Level::kWarn, "congestion control",
-                        "bbr, and this user may choose no other: its pacing halves small writes within a host",
+                        "bbr, and this user is not allowed to choose another: its pacing halves the speed of small "
+                        "writes within a host",
                         "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic bbr' (modprobe tcp_cubic)"});
   else if (!facts.congestion_control.empty())
     findings.push_back(

@@ -35,7 +35,7 @@ std::optional<std::uint64_t> SoftLimit(int resource) {
   return limit.rlim_cur;
 }
 
-// What a cgroup and its ancestors still allow: the minimum of limit - usage.
+// The remaining allowance of a cgroup and its ancestors: the minimum of limit - usage.
 std::optional<std::uint64_t> GroupLeft(const HostFiles& files, const std::string& controller) {
   std::optional<std::uint64_t> left;
   for (const std::string& folder : files.GroupFolders(controller)) {
@@ -65,8 +65,8 @@ double QuotaOf(const HostFiles& files) {
   return least;
 }
 
-// Whether a process can read the memory of its sibling. Ranks are siblings too, so the kernel decides for two children
-// of this process as it will for ranks. Returns "" if it can, otherwise why not.
+// Whether a process can read the memory of its sibling. Tests this with two children of this process, because the ranks
+// of a job are siblings, too. Returns "" if it can, otherwise the reason why it cannot.
 std::string WhySiblingsCannotRead() {
   int hold[2];
   if (pipe2(hold, O_CLOEXEC) != 0) return "";
@@ -78,7 +78,8 @@ std::string WhySiblingsCannotRead() {
     holding.Close();
     word = kWord;
     char end;
-    [[maybe_unused]] const ssize_t none = read(held.get(), &end, 1);  // blocks until the parent closes its end or dies
+    // Blocks until the parent closes its end of the pipe or dies.
+    [[maybe_unused]] const ssize_t none = read(held.get(), &end, 1);
     _exit(0);
   }
   if (holder < 0) return "";
@@ -95,7 +96,7 @@ std::string WhySiblingsCannotRead() {
   if (reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status) && WEXITSTATUS(status) != 0)
     why = std::strerror(WEXITSTATUS(status));
   else if (reader > 0 && WIFSIGNALED(status))
-    why = "a filter ended the process that tried";
+    why = "the process that tried it was killed, perhaps by a seccomp filter";
   holding.Close();
   waitpid(holder, nullptr, 0);
   return why;
@@ -117,10 +118,11 @@ void ReadMounts(const HostFiles& files, EnvironmentFacts& facts) {
 void ReadMemory(const HostFiles& files, MemoryFacts& facts) {
   facts.dev_shm = files.Exists("/dev/shm");
   std::istringstream mounts(files.Text("/proc/self/mounts").value_or(""));
-  for (std::string line; std::getline(mounts, line);) {  // tmpfs /dev/shm tmpfs rw,... 0 0
+  for (std::string line; std::getline(mounts, line);) {  // A line is, for example, "tmpfs /dev/shm tmpfs rw,... 0 0".
     std::istringstream words(line);
     std::string device, at, type;
-    if (words >> device >> at >> type && at == "/dev/shm") facts.dev_shm_type = type;  // a later mount hides it
+    // A later mount hides an earlier one.
+    if (words >> device >> at >> type && at == "/dev/shm") facts.dev_shm_type = type;
   }
   facts.room = shm::MemoryLeft(files.Path(""));
   if (const auto host = FindHostId(files.Path("")); !host) facts.host_error = host.error().message();
@@ -161,7 +163,7 @@ void ReadCpus(const HostFiles& files, CpuFacts& facts) {
 
 void AskCpus(CpuFacts& facts) {
   facts.usable = CountCpus({UsableCpus()});
-  // The minimum over several rounds: the cost when no other task takes the core.
+  // Takes the minimum over several rounds, which is the cost when no other task uses the CPU core.
   constexpr int kRounds = 10, kLooks = 1000;
   const SteadyClock clock;
   for (int round = 0; round < kRounds; ++round) {

@@ -1,8 +1,8 @@
-// Collects the facts of facts.h. The Read functions take them from files, so a test can give them its own tree. The Ask
-// functions query the kernel of this machine, and add the answers to the facts.
+// Collects the facts of facts.h. The Read functions take facts from files, so a test can use its own tree of files. The
+// Ask functions query the kernel of this machine, and add the answers to the facts.
 //
-// They do not change the host: they open and close sockets, allocate a page of memory, and start three short-lived
-// children. NVIDIA's driver may load modules when it is queried, and may start a server of MPS.
+// They do not change the host. They only open and close sockets, allocate a page of memory, and start three short-lived
+// children. But when NVIDIA's driver is queried, it may load modules, and may start an MPS server.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-// ---- what files tell ----
+// ---- facts from files ----
 
 // Reads the interfaces in facts.addresses, and the TCP settings.
 void ReadNetwork(const HostFiles& files, NetworkFacts& facts);
@@ -27,19 +27,19 @@ void ReadLimits(const HostFiles& files, LimitFacts& facts);
 void ReadCpus(const HostFiles& files, CpuFacts& facts);
 
 // Parses the output of `nft list ruleset`. Returns the chains that filter input and drop or reject packets by default,
-// by policy or by a last rule that matches everything: "nft inet filter input".
+// for example "nft inet filter input". The cause is the chain's policy, or a final rule that matches every packet.
 std::vector<std::string> DroppingChains(const std::string& nft_ruleset);
 // Whether the output of `iptables -S INPUT` shows a chain that drops or rejects packets by default.
 bool DropsTheRest(const std::string& iptables_rules);
 // The interface in the output of `ip route get`; "" if none is named.
 std::string InterfaceOfRoute(const std::string& route);
 
-// ---- what the kernel answers ----
+// ---- facts from the kernel and the driver ----
 
 struct NetworkQuestions {
   std::vector<std::string> peers;              // "node2:29500"
-  Duration timeout = std::chrono::seconds(2);  // for each peer and for each name
-  PortRange ports = {};                        // ports on which it may listen for its own attempts; not set: any
+  Duration timeout = std::chrono::seconds(2);  // the time limit for each peer, and for the lookup of each name
+  PortRange ports = {};  // ports on which this process may listen for its own attempts; not set: any port
 };
 void AskNetwork(const NetworkQuestions& questions, const Clock& clock, NetworkFacts& facts);
 NameFacts Lookup(const std::string& name, const Clock& clock, Duration timeout);

@@ -31,7 +31,8 @@
 namespace rondo {
 namespace {
 
-// The text in which a child returns its survey: a line with the error or with the driver, then one line for each GPU.
+// The text in which a child process returns its survey. It has a line with the error or the driver's version, then one
+// line for each GPU.
 std::string Written(const Result<GpuSurvey>& survey) {
   if (!survey) return fmt::format("error {}\n", survey.error().message());
   std::string text = fmt::format("driver {}\n", survey->driver_version);
@@ -61,7 +62,7 @@ Result<GpuSurvey> Parsed(const std::string& text) {
   return survey;
 }
 
-// Reads until the other end is closed. nullopt: the time was over first.
+// Reads until the other end is closed. nullopt: the timeout passed first.
 std::optional<std::string> ReadAll(int fd, const Clock& clock, Duration timeout) {
   const TimePoint deadline = Later(clock.Now(), timeout);
   std::string text;
@@ -86,7 +87,7 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
   if (pipe2(ends, O_CLOEXEC) != 0) return;
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
-  // Query the driver in a child: with a faulty GPU it may never return, and it starts threads.
+  // Queries the driver in a child, because the driver starts threads, and with a faulty GPU it may never return.
   const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) return;
@@ -102,7 +103,7 @@ void AskGpuDriver(const Clock& clock, Duration timeout, GpuFacts& facts) {
                       : Fail(ErrorCode::kTimeout, "NVIDIA's driver did not answer within {} s",
                              std::chrono::ceil<std::chrono::seconds>(timeout).count());
   kill(child, SIGKILL);
-  // Do not wait: the driver may block the child in the kernel, where SIGKILL has no effect.
+  // Does not wait for the child, because the driver may block it in the kernel, where SIGKILL has no effect.
   waitpid(child, nullptr, WNOHANG);
 }
 
@@ -123,8 +124,8 @@ void ReadGpu(const HostFiles& files, GpuFacts& facts) {
   for (const std::string& name : files.List("/dev"))
     facts.nvidia_gpus += name.starts_with("nvidia") && ParseNumber(name.substr(6)).has_value();
   const auto version = files.Text("/proc/driver/nvidia/version");
-  // Before the driver's module is loaded, there are no device files. Once it is loaded, only devices of this container
-  // have one.
+  // Before the driver's module is loaded, there are no device files. After that, only the devices of this container
+  // have device files.
   if (facts.nvidia_gpus == 0 && !version)
     for (const std::string& device : files.List("/sys/bus/pci/devices")) {
       const std::string folder = "/sys/bus/pci/devices/" + device;

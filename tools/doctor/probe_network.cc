@@ -75,7 +75,8 @@ void Finish(std::vector<Dial>& dials, const Clock& clock, TimePoint deadline) {
 void AskSelf(const Clock& clock, PortRange ports, NetworkFacts& facts) {
   std::vector<Fd> listeners;
   std::vector<Dial> dials;
-  facts.self.reserve(facts.addresses.size());  // dials point to its elements
+  // reserved, because dials point to the elements of facts.self, which must not move
+  facts.self.reserve(facts.addresses.size());
   for (const tcp::LocalAddress& address : facts.addresses) {
     if (!address.up) continue;
     Attempt& attempt = facts.self.emplace_back();
@@ -111,7 +112,7 @@ PeerFacts AskPeer(const std::string& name, const NetworkFacts& facts, const Cloc
   const std::vector<SocketAddress>& targets = *resolved;
   for (const SocketAddress& target : targets) peer.tried.push_back(target.ip.ToString());
   std::vector<Dial> dials;
-  std::vector<std::pair<std::size_t, Attempt>> tries;  // with the index of the local address
+  std::vector<std::pair<std::size_t, Attempt>> tries;  // attempts, each with the index of its local address
   tries.reserve(targets.size() * facts.addresses.size());
   for (std::size_t i = 0; i < facts.addresses.size(); ++i)
     for (const SocketAddress& target : targets) {
@@ -147,14 +148,14 @@ std::string OutputOfTool(const std::string& words) {
 
 void AskFirewall(NetworkFacts& facts) {
   if (geteuid() != 0) {
-    facts.rules_unseen = "its rules are for root to see; as root this looks at them";
+    facts.rules_unseen = "only root can see its rules; run rondo doctor as root to check them";
     return;
   }
-  // Without nft there may be an iptables that uses nft's tables.
+  // Without the command nft there may be an iptables that uses nft's tables.
   const bool has_nft = !OutputOfTool("command -v nft").empty();
   const bool has_iptables = !OutputOfTool("command -v iptables || command -v iptables-legacy").empty();
   if (!has_nft && !has_iptables)
-    facts.rules_unseen = "there is neither nft nor iptables here to tell its rules";
+    facts.rules_unseen = "its rules cannot be listed, because neither nft nor iptables is installed";
   else if (has_nft)
     facts.dropping_chains = DroppingChains(OutputOfTool("nft -s list ruleset"));
   // nft does not show the rules of iptables-legacy.
@@ -184,8 +185,8 @@ std::optional<IpAddress> OtherAddressIn(const tcp::LocalAddress& own, const std:
   return std::nullopt;
 }
 
-// Finds detours: if two interfaces are in one subnet, asks by which one the packets of each address leave. IPv4 only:
-// for IPv6 the kernel uses the interface of the address.
+// Finds detours: if two interfaces are in one subnet, asks the kernel by which interface the packets of each address
+// leave. This is done only for IPv4, because for IPv6 the kernel uses the interface of the address.
 void AskDetours(NetworkFacts& facts) {
   const auto is_global = [](const tcp::LocalAddress& address) {
     return tcp::Classify(address) == tcp::AddressClass::kGlobal;
@@ -228,7 +229,7 @@ std::vector<std::string> DroppingChains(const std::string& nft_ruleset) {
       chain = name;
       sees_input = drops = false;
     } else if (word == "type" && line.find("hook input") != std::string::npos) {
-      // type filter hook input priority filter; policy drop;
+      // The line is, for example, "type filter hook input priority filter; policy drop;".
       sees_input = true;
       drops = line.find("policy drop") != std::string::npos;
     } else if (word == "}") {

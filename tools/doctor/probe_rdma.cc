@@ -93,11 +93,11 @@ void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts) 
     facts.chosen_error = ports.error().message();
     return;
   }
-  for (const ib::Port& told : *ports)
+  for (const ib::Port& queried : *ports)
     for (RdmaPort& port : facts.ports)
-      if (port.name == told.Name()) {
-        port.mtu_bytes = told.mtu_bytes;
-        port.most_mtu_bytes = told.most_mtu_bytes;
+      if (port.name == queried.Name()) {
+        port.mtu_bytes = queried.mtu_bytes;
+        port.most_mtu_bytes = queried.most_mtu_bytes;
       }
   const auto chosen = ib::ChoosePorts(*ports, addresses, "");
   if (!chosen) {
@@ -105,10 +105,10 @@ void AskRdma(const std::vector<tcp::LocalAddress>& addresses, RdmaFacts& facts) 
     return;
   }
   const ib::ChosenPort& first = chosen->front();
-  facts.chosen = fmt::format("Rondo takes {} {} ({})", first.port.Name(), first.gid.ToString(), first.reason);
+  facts.chosen = fmt::format("Rondo uses {} {} ({})", first.port.Name(), first.gid.ToString(), first.reason);
   std::vector<std::string> standing_by;
   for (const ib::ChosenPort& other : std::span(*chosen).subspan(1)) standing_by.push_back(other.port.Name());
-  if (!standing_by.empty()) facts.chosen += fmt::format("; behind it stands {}", fmt::join(standing_by, ", "));
+  if (!standing_by.empty()) facts.chosen += fmt::format("; its standby is {}", fmt::join(standing_by, ", "));
 }
 
 }  // namespace rondo

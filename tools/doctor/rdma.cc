@@ -30,7 +30,7 @@ Finding JudgePort(const RdmaPort& port) {
                   "start one on the fabric: opensm on one host, or the switch's own");
     case State::kArmed:
       return warn("ARMED: the subnet manager has not activated it", "look at the subnet manager's log; restart opensm");
-    case State::kUnknown: return warn("in no state that is known", "ibv_devinfo -v may say more");
+    case State::kUnknown: return warn("in an unknown state", "ibv_devinfo -v may say more");
   }
   if (port.gids.empty())
     return warn("active, but without a GID", port.ethernet ? "give its interface an address (ip addr add)"
@@ -38,10 +38,10 @@ Finding JudgePort(const RdmaPort& port) {
   if (port.ethernet) {
     const auto any = [&](auto is) { return std::any_of(port.gids.begin(), port.gids.end(), is); };
     if (!any([](const RdmaGid& gid) { return gid.type == "RoCE v2"; }))
-      return warn("active, but has no GID of RoCE v2: version 1 ends at the next router",
-                  "cma_roce_mode, or the driver's setting for RoCE v2");
+      return warn("active, but has no GID of RoCE v2: version 1 does not pass routers",
+                  "enable RoCE v2 by cma_roce_mode or by the driver's settings");
     if (!any([](const RdmaGid& gid) { return gid.type == "RoCE v2" && !gid.ip.IsLinkLocal(); }))
-      return warn("active, but its RoCE v2 GIDs are link-local: they reach one link only",
+      return warn("active, but its RoCE v2 GIDs are link-local: they reach only hosts on the same link",
                   "give its interface an IP address (ip addr add)");
     if (port.mtu_bytes > 0 && port.mtu_bytes < port.most_mtu_bytes)
       return warn(fmt::format("active, {}, MTU {} of at most {}", port.rate, port.mtu_bytes, port.most_mtu_bytes),
@@ -55,42 +55,43 @@ Finding JudgePort(const RdmaPort& port) {
   return {Level::kOk, port.name, what};
 }
 
-void JudgeNodes(const RdmaFacts& facts, Level trouble, std::vector<Finding>& findings) {
+void JudgeNodes(const RdmaFacts& facts, Level severity, std::vector<Finding>& findings) {
   if (facts.nodes.empty())
-    findings.push_back({trouble, "/dev/infiniband", "the kernel offers no verbs to programs",
+    findings.push_back({severity, "/dev/infiniband", "there is no verbs device, so programs cannot use RDMA",
                         "modprobe ib_uverbs; in a container add --device /dev/infiniband"});
   for (const DeviceNode& node : facts.nodes) {
     if (node.usable) continue;
     if (!node.exists)
-      findings.push_back(
-          {trouble, node.path, "is not there", "in a container add --device /dev/infiniband; else udev"});
+      findings.push_back({severity, node.path, "does not exist",
+                          "in a container add --device /dev/infiniband; otherwise check the rules of udev"});
     else
-      findings.push_back({trouble, node.path, "this user may not open it",
+      findings.push_back({severity, node.path, "this user may not open it",
                           "chmod 666, or a udev rule: KERNEL==\"uverbs*\", MODE=\"0666\" (rdma-core brings one)"});
   }
 }
 
-void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level trouble, std::vector<Finding>& findings) {
+void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level severity, std::vector<Finding>& findings) {
   const std::uint64_t lane_bytes = 2 * IbOptions{}.ring_bytes;
-  const std::string need = fmt::format("{} KiB for each rank that a rank talks to", lane_bytes / 1024);
+  const std::string need = fmt::format("{} KiB for each peer of a rank", lane_bytes / 1024);
   const std::string subject = "memlock (ulimit -l)";
   if (!facts.memlock_most || facts.memlock_exempt) {
     findings.push_back({Level::kOk, subject,
                         facts.memlock_exempt && facts.memlock_most
-                            ? fmt::format("{} KiB, which CAP_IPC_LOCK lifts", *facts.memlock_most / 1024)
+                            ? fmt::format("{} KiB, but CAP_IPC_LOCK removes this limit", *facts.memlock_most / 1024)
                             : "no limit"});
     return;
   }
-  // Assumes that the job has as many hosts as this host has ranks, and at least 8: that is already a large job.
+  // Assumes that the job has as many hosts as this host has ranks, but at least 8. That is already a large job.
   const std::uint64_t lanes = *facts.memlock_most / lane_bytes;
   const auto wanted = static_cast<std::uint64_t>(std::max(job.local_ranks, 8));
-  const std::string what = fmt::format("{} KiB; RDMA pins {}, so that is enough for {}", *facts.memlock_most / 1024,
-                                       need, lanes == 0 ? "none" : fmt::format("{} of them", lanes));
+  const std::string what =
+      fmt::format("{} KiB; RDMA pins {}, so the limit is enough for {}", *facts.memlock_most / 1024, need,
+                  lanes == 0 ? "no peer" : fmt::format("{} peers", lanes));
   if (lanes >= wanted) {
     findings.push_back({Level::kOk, subject, what});
     return;
   }
-  findings.push_back({lanes == 0 ? trouble : Level::kWarn, subject, what,
+  findings.push_back({lanes == 0 ? severity : Level::kWarn, subject, what,
                       "'* - memlock unlimited' in a file of /etc/security/limits.d, LimitMEMLOCK=infinity of the "
                       "service (slurmd, sshd), --ulimit memlock=-1 of docker"});
 }
@@ -101,7 +102,7 @@ std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job) {
   using Path = PlannedJob::Path;
   if (job.path == Path::kTcp || job.path == Path::kShm) return {};
   // If RDMA fails, TCP replaces it, unless the user asked for RDMA.
-  const Level trouble = job.path == Path::kIb ? Level::kBad : Level::kWarn;
+  const Level severity = job.path == Path::kIb ? Level::kBad : Level::kWarn;
   if (facts.ports.empty()) {
     if (job.path == Path::kAuto) return {{Level::kOk, "RDMA", "no device"}};
     return {{Level::kBad, "RDMA", "no device in /sys/class/infiniband",
@@ -110,15 +111,15 @@ std::vector<Finding> JudgeRdma(const RdmaFacts& facts, const PlannedJob& job) {
   }
   std::vector<Finding> findings;
   for (const RdmaPort& port : facts.ports) findings.push_back(JudgePort(port));
-  JudgeNodes(facts, trouble, findings);
+  JudgeNodes(facts, severity, findings);
   if (!facts.verbs_error.empty())
-    findings.push_back({trouble, "libibverbs", facts.verbs_error,
+    findings.push_back({severity, "libibverbs", facts.verbs_error,
                         "install rdma-core: apt install libibverbs1 ibverbs-providers, dnf install libibverbs"});
   else if (!facts.chosen_error.empty())
-    findings.push_back({trouble, "port", facts.chosen_error, "see the ports above"});
+    findings.push_back({severity, "port", facts.chosen_error, "see the ports above"});
   else
     findings.push_back({Level::kOk, "port", facts.chosen});
-  JudgeMemlock(facts, job, trouble, findings);
+  JudgeMemlock(facts, job, severity, findings);
   return findings;
 }
 

@@ -10,8 +10,8 @@ namespace rondo {
 
 int CountOf(const std::vector<Section>& sections, Level level);
 
-// One line for each finding and each remedy, by sections; the last line has the counts. `quiet` leaves out kOk
-// findings.
+// One line for each finding and each remedy, in the order of the sections. The final line says how many findings are
+// bad and how many are warnings. `quiet` leaves out kOk findings.
 std::string ReportText(const std::vector<Section>& sections, bool quiet);
 // {"rondo": version, "host", "ranks", "transport", "bad", "warnings", "findings": [{"section", "level", "subject",
 // "what", "remedy"}]}

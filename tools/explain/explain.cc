@@ -1,4 +1,4 @@
-// rondo explain: shows what a call would do, without doing it.
+// rondo explain: shows how a collective would run, without running it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -35,8 +35,8 @@
 namespace rondo {
 namespace {
 
-// The text of a schedule grows with the square of the world size. It is printed by default up to the first size, and
-// refused beyond the second.
+// The text of a schedule grows with the square of the world size. Up to kSmallWorld ranks it is printed by default; for
+// more than kMaxTextRanks ranks it is never printed.
 constexpr int kSmallWorld = 8, kMaxTextRanks = 256;
 
 struct ExplainFlags {
@@ -73,7 +73,7 @@ class Counter final : public Transfers {
 
   int rounds() const { return rounds_; }
   std::uint64_t transfers() const { return transfers_; }
-  const std::vector<std::uint64_t>& sent_bytes() const { return sent_; }  // by rank
+  const std::vector<std::uint64_t>& sent_bytes() const { return sent_; }  // indexed by rank
 
  private:
   void Send(Rank from, ChunkRange chunks) {
@@ -108,7 +108,8 @@ void ExplainSchedule(const ExplainFlags& flags, const AlgorithmEntry& entry, std
   const std::uint64_t slice =
       entry.traits.in_slices ? SliceElements(count, element_bytes, chunks, CommunicatorOptions{}.frame_bytes) : count;
   if (slice < count)
-    fmt::print("slices      {} of {}; of each:\n", (count + slice - 1) / slice, FormatSize(slice * element_bytes));
+    fmt::print("slices      {} of {}; for each slice:\n", (count + slice - 1) / slice,
+               FormatSize(slice * element_bytes));
   fmt::print("rounds      {}\n", counter.rounds());
   fmt::print("chunks      {} of about {}\n", chunks, FormatSize(slice * element_bytes * blocks / chunks));
   fmt::print("transfers   {}\n", counter.transfers());
@@ -129,7 +130,7 @@ void ExplainSchedule(const ExplainFlags& flags, const AlgorithmEntry& entry, std
   fmt::print("\n{}", Print(Build(entry, key)));
 }
 
-// Prints the expected time of the chosen algorithm and those of all others that could be used.
+// Prints the expected times of the chosen algorithm and of all other usable algorithms.
 void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) {
   const auto text = [](const Candidate& candidate) {
     return fmt::format("{:.3g} us {}", candidate.us, candidate.measured ? "measured" : "predicted");
@@ -143,13 +144,14 @@ void ExplainTimes(const Selector& selector, const Call& call, Algorithm chosen) 
   if (!others.empty()) fmt::print("others      {}\n", others);
 }
 
-// Whether the intranode path would be used. It needs no algorithm and no schedule, unless the user asks for one.
+// Whether the intranode path would be used. It has no algorithm and no schedule, so if the user asks for an algorithm,
+// the result is false.
 bool TakesIntranode(const ExplainFlags& flags) {
   return flags.transport == "shm" && flags.ranks > 1 && flags.ranks <= kMaxSharedSegmentRanks &&
          flags.algorithm.value_or(Algorithm::kIntranode) == Algorithm::kIntranode;
 }
 
-// Why ranks of this host could not share memory now; "": they could.
+// Why ranks of this host could not share memory now; "": they could share it.
 std::string WhyNotShared(int ranks) {
   if (const auto host = FindHostId(); !host) return host.error().message();
   const shm::Room room = shm::MemoryLeft();
@@ -171,14 +173,14 @@ int Explain(ExplainFlags& flags) {
                     kExitWrongUsage);
   }
   if (flags.text && flags.ranks > kMaxTextRanks) {
-    return Complain("explain", fmt::format("--text: wants at most {} ranks", kMaxTextRanks), kExitWrongUsage);
+    return Complain("explain", fmt::format("--text: expected at most {} ranks", kMaxTextRanks), kExitWrongUsage);
   }
   const bool has_data = flags.collective != Collective::kBarrier;
   const std::uint64_t blocks = BlocksPerRank(flags.collective, flags.ranks);
   const std::uint64_t count = has_data ? flags.bytes / SizeOf(flags.type) / blocks : 0;
   const std::uint64_t bytes = count * blocks * SizeOf(flags.type);
   const Selector selector(flags.profile != nullptr ? flags.profile : DefaultProfile(),
-                          Place::OneHost(flags.ranks, CountCpus({UsableCpus()})));
+                          Topology::OneHost(flags.ranks, CountCpus({UsableCpus()})));
   const Call call{.collective = flags.collective, .bytes = bytes, .reproducible = flags.reproducible};
   if (flags.transport == "shm" && flags.ranks > 1)
     if (const std::string why = WhyNotShared(flags.ranks); !why.empty())
@@ -195,7 +197,7 @@ int Explain(ExplainFlags& flags) {
   fmt::print("\nalgorithm   {} ({})\n", Name(selection->algorithm),
              flags.algorithm ? "asked for by --algorithm" : selection->reason);
   if (intranode) {
-    fmt::print("transport   shm: what a rank has for others it writes into its part of one memory, once\n");
+    fmt::print("transport   shm: each rank writes its data for others once, into its slot of shared memory\n");
   } else {
     const AlgorithmEntry* const entry = FindAlgorithm(flags.collective, selection->algorithm);
     ExplainTimes(selector, call, selection->algorithm);
@@ -224,7 +226,7 @@ template <typename T, typename Parse>
 std::function<std::string(const std::string&)> Named(T& value, Parse parse, const std::string& noun) {
   return [&value, parse, noun](const std::string& text) -> std::string {
     const auto parsed = parse(text);
-    if (!parsed) return fmt::format("wants {}, not '{}'", noun, text);
+    if (!parsed) return fmt::format("expected {}, got '{}'", noun, text);
     value = *parsed;
     return "";
   };
@@ -234,8 +236,8 @@ std::function<std::string(const std::string&)> Named(T& value, Parse parse, cons
 
 void AddExplainCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ExplainFlags>();
-  CLI::App* explain =
-      app.add_subcommand("explain", "Say which algorithm a call would use and why, what it moves, and which addresses");
+  CLI::App* explain = app.add_subcommand(
+      "explain", "Show which algorithm a call would use and why, what it moves, and which addresses are used");
   explain->footer("Example: rondo explain all_reduce -N 4 --bytes 1M");
   const std::string collectives = NamesOf(DistinctCollectives());
   AddText(*explain, "collective", Named(flags->collective, ParseCollective, "one of " + collectives), "COLLECTIVE",
@@ -243,7 +245,7 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       ->required();
   AddNumber(
       *explain, "-N,--ranks", [flags](std::int64_t n) { flags->ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
-      "Among how many ranks")
+      "Number of ranks")
       ->required();
   AddSize(
       *explain, "--bytes", [flags](std::uint64_t bytes) { flags->bytes = bytes; },
@@ -254,9 +256,9 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
       *explain, "--algorithm",
       [flags](const std::string& text) -> std::string {
         flags->algorithm = text == "auto" ? std::nullopt : ParseAlgorithm(text);
-        return flags->algorithm || text == "auto" ? "" : fmt::format("wants auto or an algorithm, not '{}'", text);
+        return flags->algorithm || text == "auto" ? "" : fmt::format("expected auto or an algorithm, got '{}'", text);
       },
-      "NAME", "Explain this one (default: the one that would be chosen)");
+      "NAME", "Algorithm to explain (default: the one that Rondo would choose)");
   AddNumber(
       *explain, "-r,--root", [flags](std::int64_t root) { flags->root = static_cast<Rank>(root); }, 0,
       kMaxWorldSize - 1, "Root of collectives that have one (default 0)");
@@ -264,12 +266,11 @@ void AddExplainCommand(CLI::App& app, int& exit_code) {
   AddChoice(
       *explain, "--transport", [flags](const std::string& name) { flags->transport = name == "auto" ? "shm" : name; },
       {"auto", "tcp", "shm", "ib"},
-      "How bytes travel among ranks of one host. auto and shm: through memory; tcp: sockets; ib: RDMA, told by the "
-      "costs "
-      "of sockets");
-  explain->add_flag("--reproducible", flags->reproducible, "A reduction in reproducible mode");
+      "How ranks of one host exchange bytes. auto and shm: through memory; tcp: by sockets; ib: by RDMA, but predicted "
+      "with the costs of sockets");
+  explain->add_flag("--reproducible", flags->reproducible, "Reduce in reproducible mode");
   explain->add_flag("--text", flags->text,
-                    fmt::format("Print the schedule of every rank also of more than {} ranks", kSmallWorld));
+                    fmt::format("Print the schedule of every rank even for more than {} ranks", kSmallWorld));
   AddText(
       *explain, "--address",
       [flags](const std::string& list) { return flags->addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",

@@ -32,7 +32,8 @@ Result<std::unique_ptr<PerfArena>> PerfArena::Make(std::uint64_t bytes, PerfMemo
     arena->memory_ = static_cast<std::byte*>(mapped);
     ::madvise(mapped, arena->all_bytes_, MADV_HUGEPAGE);
   }
-  // The mirror of GPU memory is pinned too. Otherwise the driver would copy it through a staging buffer of its own.
+  // The mirror (the host copy) of GPU memory is pinned, too. Otherwise the driver would copy the data through its own
+  // staging buffer.
   if (memory != PerfMemory::kHost) {
     RONDO_ASSIGN(arena->pinned_, session->Pin({arena->memory_, arena->all_bytes_}));
   }

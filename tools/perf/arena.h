@@ -17,26 +17,28 @@ namespace rondo {
 
 class PerfArena {
  public:
-  // `allocator`: the communicator that allocates the memory; null: plain memory. `session`: required for all memory but
-  // kHost. Both must outlive the arena.
+  // `allocator`: the communicator that allocates the memory; null: plain memory. `session`: required for every kind of
+  // memory except kHost. Both must outlive the arena.
   static Result<std::unique_ptr<PerfArena>> Make(std::uint64_t bytes, PerfMemory memory, Communicator* allocator,
                                                  CudaSession* session);
   ~PerfArena();
   PerfArena(const PerfArena&) = delete;
   PerfArena& operator=(const PerfArena&) = delete;
 
-  // Makes the first `bytes` the part in use, writes guards around it, and returns it. Always memory of the host.
+  // Makes the first `bytes` bytes the part in use, writes guards around this part, and returns the part. The result is
+  // always host memory.
   MutableBytes Guarded(std::uint64_t bytes);
   MutableBytes bytes() { return {data(), bytes_}; }
   bool GuardsIntact() const;
-  // The address to pass to operations: on the GPU, if the buffer is there.
+  // The address to pass to operations. It is a GPU address if the buffer is in GPU memory.
   std::byte* address() const { return on_gpu_ != nullptr ? on_gpu_->address() + kFront : data(); }
-  // Copy the part in use with its guards from the mirror to the GPU, and back. Without a mirror they do nothing.
+  // ToGpu and FromGpu copy the part in use and its guards from the mirror to the GPU, and back. Without a mirror they
+  // do nothing.
   Status ToGpu();
   Status FromGpu();
 
  private:
-  static constexpr std::size_t kFront = 4096;  // the data starts on a page
+  static constexpr std::size_t kFront = 4096;  // the data starts at the beginning of a page
   static constexpr std::size_t kGuardBytes = 64;
 
   PerfArena() = default;

@@ -10,9 +10,9 @@
 namespace rondo {
 namespace {
 
-constexpr std::byte kPoison{0xEE};  // content of an output before the operation
-// The most iterations in one batch, after which the ranks agree on more. Also the most in all, if the user gives
-// neither a time nor a number.
+constexpr std::byte kFiller{0xEE};  // content of an output before the operation
+// The largest number of iterations in one batch; after each batch the ranks agree on the size of the next. Also the
+// largest total number if the user gives neither a time nor a number.
 constexpr int kMaxIterations = 4000;
 constexpr std::uint64_t kLargeBytes = 256 << 20;
 
@@ -22,12 +22,12 @@ OperationOptions OptionsOf(const PerfCase& which) {
   OperationOptions options;
   options.algorithm = which.algorithm;
   options.reproducible = which.reproducible;
-  options.wide_partials = which.wide_partials;
+  options.fp32_accumulate = which.fp32_accumulate;
   return options;
 }
 
-// The arguments for the library's choice of an algorithm. In uneven all_gather and reduce_scatter every rank knows all
-// counts, so the sum is known.
+// The arguments for the library's choice of an algorithm. In all_gather and reduce_scatter with uneven counts every
+// rank knows all counts, so the sum is known.
 Communicator::Question QuestionOf(const PerfCase& which) {
   const bool sum_known = which.collective == Collective::kAllGather || which.collective == Collective::kReduceScatter;
   Communicator::Question question{which.collective, which.count, which.type, which.op, which.uneven};
@@ -35,7 +35,7 @@ Communicator::Question QuestionOf(const PerfCase& which) {
   return question;
 }
 
-// The default time: 200 ms for each of a few sizes, less if there are many.
+// The default time for one size: 200 ms if there are few sizes, less if there are many.
 Duration TimePerSize(std::size_t measurements) {
   const double milliseconds =
       std::clamp(30'000.0 / static_cast<double>(std::max<std::size_t>(measurements, 1)), 5.0, 200.0);
@@ -62,8 +62,8 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   }
   time_per_size_ = options.time_per_size.value_or(TimePerSize(measurements));
   is_time_given_ = options.time_per_size.has_value();
-  // Buffers of messages come from the communicator, as in a program that wants the fastest transfer. Collectives do not
-  // need that.
+  // Buffers of messages are allocated by the communicator, as in a program that wants the fastest transfer. Collectives
+  // do not need that.
   const bool messages = std::all_of(cases.begin(), cases.end(), [](const PerfCase& one) { return one.send_recv; });
   Communicator* const allocator = options.allocate || messages ? &communicator_ : nullptr;
   memory_ = options.memory;
@@ -72,7 +72,8 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   }
   const auto make = [&] { return PerfArena::Make(max_bytes, memory_, allocator, session_.get()); };
   RONDO_ASSIGN(input_, make());
-  RONDO_ASSIGN(output_, make());  // plain memory that no operation touches uses no physical pages
+  // Made even if it is not needed, because plain memory uses no physical pages before its first use.
+  RONDO_ASSIGN(output_, make());
   return {};
 }
 
@@ -91,7 +92,7 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   RONDO_ASSIGN(std::uint64_t wrong, CountWrong(which, in_place, "the first operation"));
 
   // The first operation includes the setup of connections. So its time is not used to choose the number of iterations,
-  // except for a very large vector. A fixed number needs no such time.
+  // except for a very large vector. If the user gives the number, no time is needed.
   double operation_us = first_us;
   if (!fixed_iterations_ && which.bytes() < kLargeBytes) {
     start = clock_.Now();
@@ -104,8 +105,8 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
 
   RONDO_ASSIGN(TimeSamples times, TimeAll(which, first));
 
-  // In place, a reduction has consumed its own results, so the last result is not known. Otherwise it must be as after
-  // the first operation.
+  // In place, each reduction takes the result of the one before as its input, so the final result is not known.
+  // Otherwise the result must be the same as after the first operation.
   if (!in_place || !Reduces(which.collective)) {
     RONDO_ASSIGN(const std::uint64_t more, CountWrong(which, in_place, "the timed operations"));
     wrong += more;
@@ -122,7 +123,8 @@ Result<PerfRow> PerfBench::Measure(const PerfCase& which, bool in_place) {
   row.p99_us = times.Quantile(0.99);
   row.max_us = times.max();
   row.transport = communicator_.Transports();
-  RONDO_TRY(Choose(row));  // only now is it known whether the ranks share memory
+  // This must follow the first operation, because before it the library does not know whether the ranks share memory.
+  RONDO_TRY(Choose(row));
   return row;
 }
 
@@ -139,7 +141,7 @@ Result<TimeSamples> PerfBench::TimeAll(const PerfCase& which, int first) {
       left = *fixed_iterations_ - done;
     } else if (is_time_given_) {
       std::vector<double> elapsed_us{ToMicroseconds(clock_.Now() - begin)};
-      RONDO_TRY(MaxOverRanks(elapsed_us));  // so that all ranks take the same decision
+      RONDO_TRY(MaxOverRanks(elapsed_us));  // the maximum over all ranks, so that all ranks decide in the same way
       if (elapsed_us.front() < budget_us) left = std::max(1.0, (budget_us / elapsed_us.front() - 1) * done);
     }
     batch = static_cast<int>(std::min<double>(left, kMaxIterations));
@@ -148,10 +150,11 @@ Result<TimeSamples> PerfBench::TimeAll(const PerfCase& which, int first) {
 }
 
 Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
-  // An operation with a root starts behind a barrier. Otherwise the root would run ahead, and one operation could not
-  // be timed. Ranks leave the barrier at different times, and a rank that leaves late measures too short a time. So if
-  // all ranks read the same clock, on one host, the time is from the root's start to the end of the last rank.
-  const bool from_root = which.has_root() && communicator_.place().even_hosts() == 1 && !is_on_gpu();
+  // An operation with a root starts after a barrier. Otherwise the root would start later operations before the others
+  // finish, and a single operation could not be timed. Ranks leave the barrier at different times, and a rank that
+  // leaves late measures too short a time. So if all ranks are on one host and read the same clock, the measured time
+  // is from the root's start to the end on the slowest rank.
+  const bool from_root = which.has_root() && communicator_.topology().even_hosts() == 1 && !is_on_gpu();
   const bool is_root = communicator_.rank() == which.root;
   const TimePoint origin{};
   times_us_.assign(static_cast<std::size_t>(iterations), 0);
@@ -170,7 +173,7 @@ Status PerfBench::TimeEach(const PerfCase& which, int iterations) {
   return {};
 }
 
-// Asks the library which algorithm has run, and which time the profile predicts.
+// Asks the library which algorithm it used, and which time the profile predicts.
 Status PerfBench::Choose(PerfRow& row) const {
   row.algorithm = "-";
   if (row.of.send_recv) return {};
@@ -293,7 +296,7 @@ Status PerfBench::LaunchGraph() {
   RONDO_TRY(graph_->Launch());
   RONDO_TRY(session_->End());
   RONDO_ASSIGN(gpu_us_, session_->TookUs());
-  communicator_.Progress();  // makes a failure visible: a graph's launch does not report a timeout
+  communicator_.Progress();  // detects a failure, because the launch of a graph does not report a timeout
   if (const auto failure = communicator_.failure()) return Fail(*failure);
   return {};
 }
@@ -385,7 +388,7 @@ Status PerfBench::Fill() {
     }
   };
   const auto overwrite = [&](MutableBytes bytes) {
-    if (check_) std::fill(bytes.begin(), bytes.end(), kPoison);
+    if (check_) std::fill(bytes.begin(), bytes.end(), kFiller);
   };
   if (part_.one_memory) {
     const MutableBytes both = input_->Guarded(std::max(part_.input_bytes, part_.output_bytes));
@@ -412,7 +415,7 @@ Result<std::uint64_t> PerfBench::CountWrong(const PerfCase& which, bool in_place
   const std::size_t size = SizeOf(which.type);
   const auto compare = [&](const std::vector<Piece>& expected, Bytes actual, const char* name) {
     RepeatedElements::Difference all;
-    Bytes is, should_be;  // the elements at the first difference
+    Bytes is, should_be;  // the actual and the expected element at the first difference
     std::uint64_t before = 0;
     for (const Piece& piece : expected) {
       const Bytes here = actual.subspan(before * size, piece.count * size);
@@ -466,7 +469,8 @@ Result<int> PerfBench::AgreeOnIterations(double operation_us) {
   std::vector<double> slowest{operation_us};
   RONDO_TRY(MaxOverRanks(slowest));
   const double fit = ToMicroseconds(time_per_size_) / std::max(slowest.front(), 0.1);
-  // A median needs five iterations, unless they take more than ten times the given time.
+  // The median needs at least five iterations. There are fewer only if five would take more than ten times the given
+  // time.
   const double wanted = std::max(fit, std::min(5.0, 10 * fit));
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kMaxIterations)));
 }

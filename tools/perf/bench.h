@@ -23,12 +23,12 @@ namespace rondo {
 
 class PerfBench {
  public:
-  // `complain` is called with a line for each kind of wrong result that this rank finds, a few times per case.
+  // `complain` is called with a line for each kind of wrong result that this rank finds, but only a few times per case.
   // REQUIRES: communicator and clock outlive this object.
   PerfBench(Communicator& communicator, const Clock& clock, std::function<void(const std::string&)> complain);
   ~PerfBench();
 
-  // Allocates two buffers of the largest size among `cases`. kOutOfMemory: the message has the number of bytes.
+  // Allocates two buffers of the largest size among `cases`. kOutOfMemory: the message says how many bytes were needed.
   Status Prepare(const PerfOptions& options, const std::vector<PerfCase>& cases);
 
   // Runs one operation on new data and checks the result. Then runs the timed operations and checks again, if the
@@ -48,8 +48,8 @@ class PerfBench {
     std::vector<Piece> input, output;                        // contents before the operation, and after it
     std::uint64_t input_bytes = 0, output_bytes = 0;
     double scale = 1.0;
-    // In place: both buffers are one memory. The offsets in it, in bytes; only the smaller of both can be behind its
-    // start.
+    // true: in place, so input and output are in one buffer. The offsets of the two in that buffer are in bytes; only
+    // the smaller of the two can have an offset above 0.
     bool one_memory = false;
     std::uint64_t input_at = 0, output_at = 0;
   };
@@ -73,9 +73,10 @@ class PerfBench {
   Result<std::uint64_t> CountWrong(const PerfCase& which, bool in_place, const char* when);
   const CheckedData& ReduceDataOf(const PerfCase& which);
   const MovedElements& MovedOf(DataType type);
-  // Runs as many operations as the user asked for, or until the time is over. The first batch has `first` operations.
+  // Runs as many operations as the user asked for, or runs operations until the given time has passed. The first batch
+  // has `first` operations.
   Result<TimeSamples> TimeAll(const PerfCase& which, int first);
-  // Runs that many operations and stores the time of each in times_us_.
+  // Runs `iterations` operations and stores the time of each in times_us_.
   Status TimeEach(const PerfCase& which, int iterations);
   // Replaces each number by its maximum over all ranks.
   Status MaxOverRanks(std::vector<double>& numbers);
@@ -88,24 +89,27 @@ class PerfBench {
   std::optional<int> fixed_iterations_;
   std::optional<int> warmup_;
   Duration time_per_size_{};
-  bool is_time_given_ = false;  // whether the user has set time_per_size_: then all of it is used
+  bool is_time_given_ = false;  // whether the user has set time_per_size_; if so, all of this time is used
   bool check_ = true;
   std::uint64_t max_count_ = 0;
 
   PerfMemory memory_ = PerfMemory::kHost;
-  std::unique_ptr<CudaSession> session_;  // for all memory but kHost
-  std::unique_ptr<CudaGraph> graph_;      // of the current case, after its capture
-  double gpu_us_ = 0;                     // time of the last operation on the GPU
-  std::unique_ptr<PerfArena> input_;      // also the output, if in place
+  std::unique_ptr<CudaSession> session_;  // set for every kind of memory except kHost
+  std::unique_ptr<CudaGraph> graph_;      // the graph of the current case; null until it was captured
+  double gpu_us_ = 0;                     // the time that the latest operation took on the GPU
+  std::unique_ptr<PerfArena> input_;      // the input; if in place, also the output
   std::unique_ptr<PerfArena> output_;
   Part part_;
-  // The data that was made last, with its type and operation.
+  // The latest data for checks: `reduced_` for the type and operation in `reduced_of_`, `moved_` for the type in
+  // `moved_of_`.
   std::optional<std::pair<DataType, ReduceOp>> reduced_of_;
   CheckedData reduced_;
   std::optional<DataType> moved_of_;
   std::optional<MovedElements> moved_;
-  std::vector<double> times_us_;   // by iteration: the time of the slowest rank
-  std::vector<double> starts_us_;  // by iteration: when the root started, if that is the begin of the time
+  std::vector<double> times_us_;  // for each iteration, the time of the slowest rank
+  // For each iteration, the time at which the root started. Empty unless the measured time begins with the root's
+  // start.
+  std::vector<double> starts_us_;
 };
 
 }  // namespace rondo

@@ -30,30 +30,30 @@ std::optional<PerfMemory> ParsePerfMemory(std::string_view name) {
 
 namespace {
 
-// An algorithm and a mode to measure a collective with.
+// An algorithm and a mode with which a collective is measured.
 struct Way {
   std::optional<Algorithm> algorithm;
   bool reproducible = false;
 };
 
-// The reason why an algorithm cannot be used for a collective with these options; nullopt: it can.
+// The reason why an algorithm cannot be used for a collective with these options; nullopt: it can be used.
 std::optional<std::string> WhyNot(const PerfOptions& options, Collective collective, Algorithm algorithm) {
   if (algorithm == Algorithm::kIntranode) {
     if (!options.intranode) return "intranode needs ranks that share memory";
     return options.uneven ? std::optional<std::string>("intranode expects equal counts") : std::nullopt;
   }
   const AlgorithmEntry* const entry = FindAlgorithm(collective, algorithm);
-  if (entry == nullptr) return fmt::format("{} does not serve {}", Name(algorithm), Name(collective));
+  if (entry == nullptr) return fmt::format("{} does not support {}", Name(algorithm), Name(collective));
   const Call call{.collective = collective, .reproducible = options.reproducible, .equal_counts = !options.uneven};
   const auto unfit = Unfit(*entry, call);
   if (!unfit) return std::nullopt;
-  return fmt::format("{} does not serve {} like this: {}", Name(algorithm), Name(collective), *unfit);
+  return fmt::format("{} does not support {} like this: {}", Name(algorithm), Name(collective), *unfit);
 }
 
 Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collective) {
   const bool fold = options.reproducible && Reduces(collective);
   std::vector<Way> ways;
-  if (fold) ways.push_back({});  // the library's free choice, for comparison
+  if (fold) ways.push_back({});  // the algorithm that the library chooses without reproducible mode, for comparison
   if (options.algorithms.all) {
     if (!WhyNot(options, collective, Algorithm::kIntranode)) ways.push_back({Algorithm::kIntranode, fold});
     for (const AlgorithmEntry& entry : AllAlgorithms())
@@ -72,8 +72,8 @@ Result<std::vector<Way>> WaysOf(const PerfOptions& options, Collective collectiv
   return ways;
 }
 
-// Whether the flags leave anything to measure of a collective. If not, it is an error unless all collectives were asked
-// for.
+// Whether the flags allow any measurement of a collective. If they do not, the result is an error, unless the user
+// asked for all collectives.
 Result<bool> Measurable(const PerfOptions& options, Collective collective) {
   if (Placements(options, collective).empty()) {
     if (options.collectives.all) return false;
@@ -100,7 +100,7 @@ Status AddSendRecv(const PerfOptions& options, std::vector<PerfCase>& cases) {
   const bool free_to_choose = algorithms.all || std::find(algorithms.values.begin(), algorithms.values.end(),
                                                           std::nullopt) != algorithms.values.end();
   if (!options.collectives.all && !free_to_choose)
-    return Fail(ErrorCode::kInvalidArgument, "--algorithm: send_recv has none to choose from");
+    return Fail(ErrorCode::kInvalidArgument, "--algorithm: send_recv has no algorithms to choose from");
   if (!options.collectives.all && !options.out_of_place)
     return Fail(ErrorCode::kInvalidArgument, "--in-place: send_recv has two buffers");
   if (!options.collectives.all && options.uneven)
@@ -200,7 +200,7 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
                                .blocks = blocks,
                                .uneven = options.uneven,
                                .reproducible = way.reproducible,
-                               .wide_partials = options.wide_partials && Reduces(collective) && IsHalf(type)});
+                               .fp32_accumulate = options.fp32_accumulate && Reduces(collective) && IsHalf(type)});
             }
           }
         }
@@ -208,11 +208,12 @@ Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_si
     }
   }
   if (options.send_recv) RONDO_TRY(AddSendRecv(options, cases));
-  const auto is_wide = [](const PerfCase& one) { return one.wide_partials; };
-  if (options.wide_partials && std::none_of(cases.begin(), cases.end(), is_wide))
-    return Fail(ErrorCode::kInvalidArgument, "--wide-partials: wants a reduction of float16 or bfloat16");
+  const auto is_wide = [](const PerfCase& one) { return one.fp32_accumulate; };
+  if (options.fp32_accumulate && std::none_of(cases.begin(), cases.end(), is_wide))
+    return Fail(ErrorCode::kInvalidArgument, "--fp32-accumulate: expected a reduction of float16 or bfloat16");
   if (cases.empty())
-    return Fail(ErrorCode::kInvalidArgument, "nothing to measure: no pairing of these flags makes sense");
+    return Fail(ErrorCode::kInvalidArgument,
+                "nothing to measure: no collective, type and operation of these flags fit together");
   for (PerfCase& one : cases) {
     one.checksums = options.checksums;
     one.compare_results = options.compare_results;

@@ -1,4 +1,4 @@
-// What `rondo perf` measures: the values of its flags, and the list of cases that follows from them.
+// Defines the measurements of `rondo perf`: the values of its flags, and the list of cases that follows from them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace rondo {
 template <typename T>
 struct Wanted {
   std::vector<T> values;
-  bool all = false;  // combinations that make no sense are skipped; without `all` they are errors
+  bool all = false;  // true: combinations that make no sense are skipped; false: they are errors
 };
 
 // Where the buffers are. Only append values, and do not rename them: JSON files contain the names (rows_json.h).
@@ -38,13 +38,13 @@ std::optional<PerfMemory> ParsePerfMemory(std::string_view name);
 
 struct PerfOptions {
   Wanted<Collective> collectives;
-  bool send_recv = false;  // also measure the exchange with neighbours
+  bool send_recv = false;  // true: the exchange with neighbours is measured, too
   std::uint64_t min_bytes = 8;
   std::uint64_t max_bytes = 64 << 20;
   std::uint64_t step_factor = 2;
   std::optional<std::uint64_t> step_bytes;  // replaces the factor
-  std::optional<int> iterations;            // per size; nullopt: as many as fit into time_per_size
-  std::optional<Duration> time_per_size;    // nullopt: depends on the number of sizes
+  std::optional<int> iterations;  // the number of iterations for each size; nullopt: as many as fit into time_per_size
+  std::optional<Duration> time_per_size;  // the measuring time for each size; nullopt: depends on the number of sizes
   std::optional<int> warmup;
   Wanted<DataType> types{{DataType::kFloat32}};
   Wanted<ReduceOp> ops{{ReduceOp::kSum}};
@@ -52,32 +52,34 @@ struct PerfOptions {
   Wanted<std::optional<Algorithm>> algorithms{{std::nullopt}};  // nullopt: the library chooses
   bool out_of_place = true;
   bool in_place = true;
-  bool uneven = false;         // a different count for each rank: the ...V forms
-  bool intranode = false;      // ranks of one host share memory, so the intranode path can be used
-  bool reproducible = false;   // measure reductions in reproducible mode too, besides the free choice
-  bool wide_partials = false;  // reductions of 16-bit floats only: see CommunicatorOptions
-  bool checksums = false;      // checksums and the next two: options of the communicator, shown in each row
+  bool uneven = false;           // true: the ...V functions are used, with a different count for each rank
+  bool intranode = false;        // ranks of one host share memory, so the intranode path can be used
+  bool reproducible = false;     // true: reductions are measured twice, as the library chooses and in reproducible mode
+  bool fp32_accumulate = false;  // has an effect only on reductions of 16-bit floats; see CommunicatorOptions
+  bool checksums = false;        // this and the next two are options of the communicator, shown in each row
   bool compare_results = false;
   std::uint32_t rails = 1;
   PerfMemory memory = PerfMemory::kHost;
-  bool allocate = false;  // buffers from Communicator::Allocate; if only messages are measured, always
+  // true: buffers are from Communicator::Allocate, as they always are if only send_recv is measured.
+  bool allocate = false;
   bool check = true;
 };
 
 struct PerfCase {
   Collective collective = Collective::kAllReduce;
-  // Not a collective but what nccl-tests call sendrecv: every rank sends `count` elements to the next rank and receives
-  // as many from the previous one. `collective` is then kBroadcast, which has data and reduces nothing.
+  // true: measures no collective, but the pattern that nccl-tests calls sendrecv. Every rank sends `count` elements to
+  // the next rank and receives `count` elements from the previous rank. `collective` is then kBroadcast, because it has
+  // data and reduces nothing.
   bool send_recv = false;
   std::optional<Algorithm> algorithm;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // used by reductions
   Rank root = 0;                 // used by collectives with a root
-  std::uint64_t count = 0;       // elements of a block; the average, if uneven
-  std::uint64_t blocks = 1;      // blocks in the largest buffer of a rank: one, or one per rank
+  std::uint64_t count = 0;       // number of elements of a block; if uneven, the average over the blocks
+  std::uint64_t blocks = 1;      // number of blocks in the largest buffer of a rank: one, or one per rank
   bool uneven = false;
   bool reproducible = false;
-  bool wide_partials = false;
+  bool fp32_accumulate = false;
   bool checksums = false;  // this and the next two are options of the communicator
   bool compare_results = false;
   std::uint32_t rails = 1;
@@ -86,41 +88,43 @@ struct PerfCase {
   // Size of the largest buffer of a rank, as nccl-tests define it.
   std::uint64_t bytes() const { return HasData(collective) ? count * blocks * SizeOf(type) : 0; }
 
-  // What is measured, as a name: "all_gather", "send_recv". Subject returns "all_gather_v" if uneven.
+  // The name of the measured operation: "all_gather", "send_recv". Subject returns "all_gather_v" if uneven.
   std::string_view Kind() const { return send_recv ? "send_recv" : Name(collective); }
   std::string Subject() const { return std::string(Kind()) + (uneven ? "_v" : ""); }
   bool has_root() const { return HasRoot(collective) && !send_recv; }
   static bool HasData(Collective collective) { return collective != Collective::kBarrier; }
-  // Whether the collective has a block for each rank, and so a form with a count for each.
+  // Whether the collective has a block for each rank, and therefore a form with a count for each rank.
   static bool HasBlocks(Collective collective);
 
   std::string_view TypeName() const { return HasData(collective) ? Name(type) : "none"; }
   std::string_view OpName() const { return Reduces(collective) ? Name(op) : "none"; }
 };
 
-// The number of elements in each rank's block. If uneven, they rise evenly from about 0 to 2 * count, with the same
-// sum. In all_to_all, which has a block for every pair of ranks, rank i sends counts[(i + j) % P] elements to rank j.
+// The number of elements in each rank's block. If uneven, the numbers rise from about 0 to about 2 * count, and their
+// sum is the same as with equal counts. In all_to_all, which has a block for every pair of ranks, rank i sends
+// counts[(i + j) % P] elements to rank j.
 std::vector<std::uint64_t> CountsOf(const PerfCase& which, int world_size);
 
 // The placements in which a collective or a case is measured: false is out of place, true is in place. A collective
-// without an in-place form has only the first.
+// without an in-place form has only false.
 std::vector<bool> Placements(const PerfOptions& options, Collective collective);
 std::vector<bool> Placements(const PerfOptions& options, const PerfCase& which);
 
 // The sizes of the sweep in bytes, in rising order. Each is a multiple of `unit_bytes`, the size of one element or of
-// one element per rank. The size after 0 is one unit, and smaller sizes become one unit.
+// one element per rank. A size between 0 and one unit becomes one unit; after 0 the next size is one unit.
 std::vector<std::uint64_t> SweepBytes(const PerfOptions& options, std::uint64_t unit_bytes);
 
-// All cases, with sizes as the innermost loop. kInvalidArgument: the user asked for a combination that makes no sense,
-// or for a root outside the world.
+// Makes the list of all cases. The size varies fastest. kInvalidArgument: the user asked for a combination that makes
+// no sense, or for a root outside the world.
 Result<std::vector<PerfCase>> PlanCases(const PerfOptions& options, int world_size);
 
-// Factor from algorithm bandwidth, which the user sees, to bus bandwidth, which the wires carry (see PERFORMANCE.md of
-// nccl-tests).
+// The factor that converts algorithm bandwidth (buffer size divided by time) to bus bandwidth (bytes on the wires
+// divided by time). PERFORMANCE.md of nccl-tests explains both.
 double BusFactor(Collective collective, int world_size);
 
-// One row of results: a case in one placement. Each iteration counts with the time of its slowest rank. For a
-// collective with a root, if all ranks share a host, that time is from the root's start to the last rank's end.
+// One row of results: a case in one placement. The time of an iteration is the time of its slowest rank. For a
+// collective with a root, if all ranks share a host, it is the time from the root's start to the end on the slowest
+// rank.
 struct PerfRow {
   PerfCase of;
   bool in_place = false;
@@ -132,9 +136,9 @@ struct PerfRow {
   double median_us = 0;
   double p99_us = 0;
   double max_us = 0;
-  double expected_us = 0;              // what the profile predicts; 0 if nothing is chosen (send_recv)
-  bool expected_measured = false;      // the prediction is a measured time, not the result of the cost model
-  std::optional<std::uint64_t> wrong;  // wrong elements on all ranks, in both checks; nullopt: not checked
+  double expected_us = 0;          // the time that the profile predicts; 0 if no algorithm is chosen (send_recv)
+  bool expected_measured = false;  // true: expected_us is a measured time; false: it is the result of the cost model
+  std::optional<std::uint64_t> wrong;  // wrong elements in the checked results of all ranks; nullopt: not checked
 
   // "chain", or "chain(fold)" in reproducible mode: one word, so that scripts can split lines at blanks.
   std::string AlgorithmText() const { return algorithm + (of.reproducible ? "(fold)" : ""); }

@@ -15,9 +15,10 @@ double Round(int index) {
   return decade >= 0 ? factor * std::pow(10.0, decade) : factor / std::pow(10.0, -decade);
 }
 
-// The index of the last round number that is not above the value.
+// The index of the largest round number that is not above the value.
 int IndexBelow(double value) {
-  int index = 3 * static_cast<int>(std::floor(std::log10(value))) - 3;  // a few too low at most, never too high
+  // This first estimate may be too low by a few, but is never too high.
+  int index = 3 * static_cast<int>(std::floor(std::log10(value))) - 3;
   while (Round(index + 1) <= value) ++index;
   return index;
 }
@@ -37,12 +38,12 @@ std::vector<double> LinearTicks(double most) {
 }
 
 std::vector<double> LogarithmicTicks(double low, double high) {
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   int first = IndexBelow(low), last = IndexAbove(high), stride = 1;
   if (first == last) ++last;
-  if (last - first >= kMost) {  // powers of ten have indices that are multiples of three
+  if (last - first >= kMax) {  // powers of ten have indices that are multiples of three
     first -= ((first % 3) + 3) % 3;
-    stride = 3 * ((last - first + 3 * kMost - 4) / (3 * kMost - 3));
+    stride = 3 * ((last - first + 3 * kMax - 4) / (3 * kMax - 3));
     last = first + (last - first + stride - 1) / stride * stride;
   }
   std::vector<double> ticks;

@@ -10,13 +10,13 @@ namespace rondo {
 // five to nine of them. REQUIRES: most > 0.
 std::vector<double> LinearTicks(double most);
 
-// Ticks of a logarithmic axis, from the last one that is `low` or less to the first one that is `high` or more. They
-// are 1, 2 and 5 times powers of ten. If those are more than eight, only powers of ten, and if necessary only some of
-// these. REQUIRES: 0 < low <= high.
+// Ticks of a logarithmic axis. The first is the largest tick that is not above `low`; the last is the smallest tick
+// that is not below `high`. They are 1, 2 and 5 times powers of ten. If that gives more than eight ticks, only powers
+// of ten are used, and if necessary only some of these. REQUIRES: 0 < low <= high.
 std::vector<double> LogarithmicTicks(double low, double high);
 
-// Powers of two from `low` to `high`, at most `most` of them at equal distances. If there are fewer than two, `low` and
-// `high` themselves. REQUIRES: 0 < low <= high.
+// Powers of two from `low` to `high`, at equal distances, at most `most` of them. If there are fewer than two, the
+// result is `low` and `high`. REQUIRES: 0 < low <= high.
 std::vector<double> SizeTicks(double low, double high, int most);
 
 // "0.05", "200", "1000000": the shortest exact form.

@@ -16,9 +16,10 @@
 namespace rondo {
 namespace {
 
-// A prime. A table of 8-byte elements with this period fits into a core's second-level cache.
+// The period of the data, a prime. A table of this many 8-byte elements fits into the second-level cache of a CPU core.
 constexpr std::uint64_t kPeriodElements = 16381;
-// The distance between the starts of neighbouring ranks in a shared table. It is another prime, so all starts differ.
+// In a shared table, the start of each rank is this many elements after the start of the rank before. It is another
+// prime, so all starts differ.
 constexpr std::uint64_t kStrideElements = 4099;
 
 // The random number that belongs to an element of a rank.
@@ -27,8 +28,9 @@ std::uint64_t Hash(std::uint64_t index, Rank rank) {
       .Next();
 }
 
-// An integer such that the sum over `world_size` ranks stays within +-limit (for unsigned types, within 0 and limit).
-// If the limit is smaller than the world, only `limit` ranks contribute a one, different ranks to each element.
+// A rank's integer. The sum over `world_size` ranks stays within +-limit (for unsigned types, within 0 and limit). If
+// the limit is smaller than the world size, only `limit` ranks contribute 1 (or -1), and the others 0. Which ranks
+// contribute differs from element to element.
 std::int64_t Summand(std::uint64_t index, Rank rank, int world_size, std::uint64_t limit, bool with_sign) {
   const std::uint64_t hash = Hash(index, rank);
   const std::uint64_t most = limit / static_cast<std::uint64_t>(world_size);
@@ -41,7 +43,8 @@ std::int64_t Summand(std::uint64_t index, Rank rank, int world_size, std::uint64
   return with_sign && (hash & 1) != 0 ? -1 : 1;
 }
 
-// The type holds the integers from -limit to +limit exactly, and powers of two with exponents within +-exponent.
+// The range of a floating type. The type represents exactly the integers from -limit to +limit, and powers of two with
+// exponents from -exponent to +exponent.
 struct FloatRange {
   std::uint64_t limit;
   int exponent;
@@ -55,7 +58,7 @@ FloatRange RangeOf(DataType type) {
   }
 }
 
-// How a value of a floating type is stored, and the result of dividing a sum by the world size.
+// Encodes values of a floating type, and divides sums by the world size in that type.
 struct Float16Code {
   using Bits = std::uint16_t;
   static Bits Encode(double value) { return ToFloat16(static_cast<float>(value)); }
@@ -79,8 +82,9 @@ struct Float64Code {
   static Bits Average(double sum, int world) { return std::bit_cast<Bits>(sum / static_cast<double>(world)); }
 };
 
-// The factor of a rank in a pre-multiplied sum. If the summands leave room, factors are used that multiply exactly and
-// differ between ranks: then the check finds a factor that is missing, doubled or swapped. Otherwise only signs.
+// Whether the range is large enough for factors of a pre-multiplied sum that differ between ranks and multiply exactly.
+// With these the check detects a factor that is missing, applied twice or swapped. If the range is too small, the
+// factors are only signs.
 bool HasRoomToScale(FloatRange range, int world_size) {
   return range.limit / static_cast<std::uint64_t>(world_size) >= 12;
 }
@@ -102,7 +106,8 @@ double FloatOperand(DataType type, ReduceOp op, std::uint64_t index, Rank rank, 
     case ReduceOp::kMin:
     case ReduceOp::kMax: return static_cast<double>(Summand(index, rank, 1, range.limit, true)) / 8;
     case ReduceOp::kPremulSum:
-      // Even, so that half of it is exact. A sixth of the limit leaves room for the factor 3 and for doubling.
+      // The operand is even, so that its product with the factor 0.5 is exact. With a sixth of the limit, the factor 3
+      // and the doubling cannot exceed the limit.
       if (HasRoomToScale(range, world_size)) {
         return 2.0 * static_cast<double>(Summand(index, rank, world_size, range.limit / 6, true));
       }
@@ -140,7 +145,7 @@ CheckedData MakeFloatData(DataType type, ReduceOp op, int world_size, Rank rank,
           factor(rank)};
 }
 
-// The largest value of a sum that kAvg divides: the maximum of the type, or the largest that Summand can handle.
+// The largest sum that kAvg divides: the maximum of the type, or the largest value that Summand can handle.
 template <typename T>
 constexpr std::uint64_t kMaxOf = std::min<std::uint64_t>(std::numeric_limits<T>::max(), std::uint64_t{1} << 62);
 
@@ -197,7 +202,7 @@ CheckedData MakeIntegerData(ReduceOp op, int world_size, Rank rank, std::uint64_
 }
 
 // Mostly true for conjunctions and mostly false for disjunctions, so that results differ. Any non-zero byte is true,
-// and a reduction makes it 1. A world of one reduces nothing, so its input must be 1.
+// and a reduction makes it 1. With a single rank nothing is reduced, so its input must already be 1.
 std::uint8_t BoolOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
   const std::uint64_t hash = Hash(index, rank);
   const bool rare = (hash & 7) == 0;

@@ -1,9 +1,9 @@
-// Data for measurements whose every element can be checked exactly.
+// Data for measurements. Every element of a result can be checked exactly.
 //
-// The input of a rank and the expected output are functions of the element's index, with a prime number of elements as
-// their period. So Fill copies a table and Compare compares with a table. Both run at memory speed for every type and
-// operation, and need no second buffer of full size. With a prime period the check finds a chunk in the wrong place,
-// wherever the boundaries of chunks are.
+// The input of a rank and the expected output are periodic functions of the element's index. The period is a prime
+// number of elements. So Fill copies a table and Compare compares with a table. Both run at memory speed for every type
+// and operation, and need no second buffer of full size. With a prime period the check finds a chunk in the wrong
+// place, wherever the boundaries of chunks are.
 //
 // The values are chosen so that the order and grouping of a reduction do not change any bit of the result:
 //
@@ -26,7 +26,7 @@
 
 namespace rondo {
 
-// An endless repetition of a few elements. Copies share the elements.
+// An endless sequence that repeats a few elements. Copies of the object share the elements.
 class RepeatedElements {
  public:
   RepeatedElements() : RepeatedElements({std::byte{0}}, 1) {}
@@ -34,15 +34,15 @@ class RepeatedElements {
   RepeatedElements(std::vector<std::byte> period, std::size_t element_bytes)
       : period_(std::make_shared<const std::vector<std::byte>>(std::move(period))), element_bytes_(element_bytes) {}
 
-  // The same sequence, beginning with the element at `index`.
+  // Returns the same sequence, beginning with the element at `index`.
   RepeatedElements From(std::uint64_t index) const;
 
-  // Writes the sequence to `destination`. REQUIRES: a whole number of elements, here and in Compare.
+  // Writes the sequence to `destination`. REQUIRES, here and in Compare: the size is a whole number of elements.
   void Fill(MutableBytes destination) const;
 
   struct Difference {
-    std::uint64_t count = 0;        // elements that differ in any bit
-    std::uint64_t first_index = 0;  // the lowest index among them
+    std::uint64_t count = 0;        // number of elements that differ in any bit
+    std::uint64_t first_index = 0;  // the lowest index of such an element
   };
   Difference Compare(Bytes actual) const;
 
@@ -54,10 +54,10 @@ class RepeatedElements {
  private:
   std::shared_ptr<const std::vector<std::byte>> period_;
   std::size_t element_bytes_;
-  std::size_t begin_ = 0;  // where the element with index 0 is in the period, in bytes
+  std::size_t begin_ = 0;  // the position in the period of the element with index 0, in bytes
 };
 
-// The data to check a reduction with, on one rank.
+// The data for the check of a reduction on one rank.
 struct CheckedData {
   RepeatedElements input;   // of this rank
   RepeatedElements output;  // the expected result

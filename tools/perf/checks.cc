@@ -22,7 +22,8 @@
 namespace rondo {
 namespace {
 
-// The timeout of the flag; otherwise the one that a launcher has set in the environment; otherwise the default.
+// Sets the timeout: from the flag, otherwise from the environment (where a launcher may have set it), otherwise the
+// default.
 Status TakeTimeout(PerfFlags& flags) {
   std::optional<Duration> timeout = flags.given_timeout;
   if (!timeout) {
@@ -32,16 +33,18 @@ Status TakeTimeout(PerfFlags& flags) {
   return {};
 }
 
-// Flags that do not apply to pairs are errors, rather than ignored.
+// With --matrix, flags that do not apply to pairs of ranks are errors; they are not ignored.
 Status CheckMatrix(const PerfFlags& flags) {
   if (!flags.measure.send_recv || !flags.measure.collectives.values.empty())
-    return Fail(ErrorCode::kInvalidArgument, "--matrix: measures messages between pairs, so wants send_recv alone");
-  if (flags.local_ranks.value_or(2) < 2) return Fail(ErrorCode::kInvalidArgument, "--matrix: wants two ranks at least");
+    return Fail(ErrorCode::kInvalidArgument, "--matrix measures messages between pairs: expected send_recv alone");
+  if (flags.local_ranks.value_or(2) < 2)
+    return Fail(ErrorCode::kInvalidArgument, "--matrix: expected at least two ranks");
   if (!flags.unfit_for_matrix.empty())
     return Fail(ErrorCode::kInvalidArgument,
-                "{}: not with --matrix, which measures messages of plain bytes between pairs", flags.unfit_for_matrix);
+                "{}: not allowed with --matrix, which measures messages of plain bytes between pairs of ranks",
+                flags.unfit_for_matrix);
   if (flags.of_matrix.pair.bandwidth_bytes == 0)
-    return Fail(ErrorCode::kInvalidArgument, "--max-bytes: --matrix wants messages of at least one byte");
+    return Fail(ErrorCode::kInvalidArgument, "--max-bytes: --matrix needs messages of at least one byte");
   return {};
 }
 
@@ -61,7 +64,8 @@ MatrixOptions MatrixOptionsOf(const PerfFlags& flags) {
 Status CheckRdmaPorts(const PerfFlags& flags) {
   if (flags.rdma_ports.empty() || flags.launched) return {};
   if (flags.transport == "tcp" || flags.transport == "shm")
-    return Fail(ErrorCode::kInvalidArgument, "--ib-dev: --transport {} uses none; ib and auto do", flags.transport);
+    return Fail(ErrorCode::kInvalidArgument, "--ib-dev: --transport {} uses no RDMA device; expected ib or auto",
+                flags.transport);
   if (flags.transport != "auto") return {};
   for (const std::string& port : flags.rdma_ports)
     if (const Status usable = CheckIbPort(port); !usable)
@@ -69,19 +73,20 @@ Status CheckRdmaPorts(const PerfFlags& flags) {
   return {};
 }
 
-// Handles --addresses, which gives each local rank one address. Errors are reported before any rank starts.
+// Handles --addresses, which gives each local rank one address. Reports errors before any rank starts.
 Status TakeRankAddresses(PerfFlags& flags) {
   const std::vector<std::string>& addresses = flags.rank_addresses;
   if (addresses.empty()) return {};
   const auto refuse = [](const std::string& why) { return Fail(ErrorCode::kInvalidArgument, "--addresses: {}", why); };
   const int ranks = static_cast<int>(addresses.size());
   if (flags.local_ranks.value_or(ranks) != ranks)
-    return refuse(fmt::format("{} of them, and --ranks {}: each rank has one", ranks, *flags.local_ranks));
+    return refuse(
+        fmt::format("got {} addresses for --ranks {}; expected one for each rank", ranks, *flags.local_ranks));
   flags.local_ranks = ranks;
   if (flags.transport == "inproc" || flags.transport == "shm")
-    return refuse(fmt::format("--transport {} uses none; tcp and ib do", flags.transport));
+    return refuse(fmt::format("--transport {} uses no addresses; expected tcp or ib", flags.transport));
   // A user who names addresses wants to measure the network between them, not the shared memory of the host.
-  std::string without_port;  // addresses without an RDMA port, if others have one
+  std::string without_port;  // the addresses that have no RDMA port, if other addresses have one
   if (flags.transport == "auto") {
     const bool encrypted = flags.tls || ProcessEnvironment("RONDO_TLS");
     std::vector<std::string> portless;
@@ -93,20 +98,20 @@ Status TakeRankAddresses(PerfFlags& flags) {
   if (flags.launched) return {};
   for (const std::string& address : addresses) {
     if (std::count(addresses.begin(), addresses.end(), address) > 1)
-      return refuse(address + " is there twice: each rank has its own");
+      return refuse(address + " appears twice: each rank needs its own");
     const Status local = CheckLocalAddresses({address});
     if (!local) return refuse(local.error().message());
     const Status port = flags.transport == "ib" ? CheckIbPort(address) : Status{};
     if (!port) return refuse(fmt::format("{}: {}", address, port.error().message()));
   }
   if (!without_port.empty())
-    PrintError("rondo perf: --addresses: over tcp, since no active RDMA port has {}\n", without_port);
+    PrintError("rondo perf: --addresses: using tcp, because no active RDMA port has {}\n", without_port);
   return {};
 }
 
 // With --transport inproc the ranks are threads of this process and use no network.
 Status CheckInProcess(const PerfFlags& flags) {
-  if (!flags.local_ranks) return Fail(ErrorCode::kInvalidArgument, "--transport inproc: wants -N RANKS too");
+  if (!flags.local_ranks) return Fail(ErrorCode::kInvalidArgument, "--transport inproc needs -N RANKS");
   const char* const unused = !flags.addresses.empty()    ? "--address"
                              : !flags.interface.empty()  ? "--interface"
                              : !flags.rdma_ports.empty() ? "--ib-dev"
@@ -116,18 +121,19 @@ Status CheckInProcess(const PerfFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "{}: --transport inproc has no addresses and uses no network", unused);
 }
 
-// Checks the flags about GPUs, before any rank starts on this host.
+// Checks the flags for GPUs, before any rank starts on this host.
 Status CheckDevice(PerfFlags& flags) {
   PerfOptions& measure = flags.measure;
   if (flags.device_window_bytes && measure.memory != PerfMemory::kCuda && measure.memory != PerfMemory::kStaged)
-    return Fail(ErrorCode::kInvalidArgument, "--device-window: wants --device cuda or staged, not {}",
+    return Fail(ErrorCode::kInvalidArgument, "--device-window: expected --device cuda or staged, got {}",
                 Name(measure.memory));
-  if (flags.device_turns_host_bytes && measure.memory != PerfMemory::kCuda)
-    return Fail(ErrorCode::kInvalidArgument, "--device-turns: wants --device cuda, not {}", Name(measure.memory));
+  if (flags.gpu_timeslice_staging_max_bytes && measure.memory != PerfMemory::kCuda)
+    return Fail(ErrorCode::kInvalidArgument, "--gpu-timeslice-staging-max: expected --device cuda, got {}",
+                Name(measure.memory));
   if (measure.memory == PerfMemory::kHost) return {};
   if (IsOnGpu(measure.memory) && measure.send_recv) {
     if (!measure.collectives.all)
-      return Fail(ErrorCode::kInvalidArgument, "--device {}: send_recv goes from and to the host's memory alone",
+      return Fail(ErrorCode::kInvalidArgument, "--device {}: send_recv supports only host memory",
                   Name(measure.memory));
     measure.send_recv = false;
   }

@@ -6,8 +6,9 @@
 
 namespace rondo {
 
-// Completes the flags from each other and from the environment (timeout, transport, ranks). Returns an error that names
-// the flag if the request cannot be met. If ranks are started on this host, this runs before any of them starts.
+// Fills in missing flags (timeout, transport, ranks) from other flags and from the environment. If the request is
+// impossible, returns an error that names the flag. If ranks are started on this host, this runs before any of them
+// starts.
 Status SettlePerfFlags(PerfFlags& flags);
 
 // Checks the files that rank 0 will read and write.

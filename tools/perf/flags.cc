@@ -30,13 +30,14 @@ std::string TakeNames(const std::string& text, const std::vector<T>& every, Pars
   }
   for (const std::string& name : SplitAtCommas(text)) {
     const auto value = parse(name);
-    if (!value) return fmt::format("wants {} or all, not '{}'", nouns, name);
+    if (!value) return fmt::format("expected {} or all, got '{}'", nouns, name);
     wanted.values.push_back(*value);
   }
   return "";
 }
 
-// Parses collectives, and send_recv, which is no collective but is measured like one.
+// Parses the names of collectives. It also accepts send_recv, which is not a collective but is measured in the same
+// way.
 std::string TakeSubjects(const std::string& text, PerfOptions& measure) {
   const std::vector<Collective> every = DistinctCollectives();
   const std::string names = NamesOf(every) + ", send_recv";
@@ -64,37 +65,37 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
   AddSize(
       perf, "-b,--min-bytes",
       [&flags](std::uint64_t b) { flags.measure.min_bytes = flags.of_matrix.pair.latency_bytes = b; },
-      "Smallest size in all of a rank's largest buffer, with K, M or G (default 8); after 0 comes one element, or one "
-      "per rank");
+      "Smallest size of a rank's largest buffer, with K, M or G (default 8); after 0 comes one element, or one for "
+      "each rank");
   AddSize(
       perf, "-e,--max-bytes",
       [&flags](std::uint64_t b) { flags.measure.max_bytes = flags.of_matrix.pair.bandwidth_bytes = b; },
       "Largest size (default 64M)");
   CLI::Option* factor = AddNumber(
       perf, "-f,--step-factor", [&measure](std::int64_t f) { measure.step_factor = static_cast<std::uint64_t>(f); }, 2,
-      1 << 30, "From one size to the next by multiplying (default 2)");
+      1 << 30, "Multiply each size by this for the next one (default 2)");
   AddSize(
       perf, "-i,--step-bytes", [&measure](std::uint64_t b) { measure.step_bytes = std::max<std::uint64_t>(b, 1); },
-      "From one size to the next by adding")
+      "Add this to each size for the next one")
       ->excludes(factor);
   CLI::Option* iterations = AddNumber(
       perf, "-n,--iters", [&measure](std::int64_t n) { measure.iterations = static_cast<int>(n); }, 1, 1'000'000,
-      "Timed iterations per size (default: as many as fit into the time, and 4000 at most unless that is given)");
+      "Timed iterations per size (default: as many as fit into the time; at most 4000 unless --time-ms is given)");
   CLI::Option* time =
       AddNumber(
           perf, "--time-ms", [&measure](std::int64_t ms) { measure.time_per_size = std::chrono::milliseconds(ms); }, 1,
           86'400'000,
-          "Time in milliseconds that iterations go on, of each size, in place and out of place (default 200, less "
-          "where many sizes are measured)")
+          "Milliseconds for the iterations of each size, in place and out of place each (default 200, less "
+          "if many sizes are measured)")
           ->excludes(iterations);
   AddSeconds(
       perf, "--duration", [&measure](Duration duration) { measure.time_per_size = duration; },
-      "The same as --time-ms in seconds, a fraction allowed; with --matrix of each measurement of a pair")
+      "Like --time-ms, but in seconds, which may be a fraction; with --matrix: the time of each measurement of a pair")
       ->excludes(iterations)
       ->excludes(time);
   AddNumber(
       perf, "-w,--warmup", [&measure](std::int64_t n) { measure.warmup = static_cast<int>(n); }, 0, 1'000'000,
-      "Untimed iterations before (default 5, fewer where iterations are)");
+      "Untimed iterations before the timed ones (default 5, fewer if there are fewer timed ones)");
   AddText(
       perf, "-d,--dtype",
       [&measure](const std::string& text) {
@@ -134,79 +135,81 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
       "NAME[,...]", "Algorithms (default auto): " + algorithms + ", all");
   perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
-  perf.add_flag("--uneven", measure.uneven, "A count of its own for every rank: all_gather_v, all_to_all_v and so on");
+  perf.add_flag("--uneven", measure.uneven,
+                "Use a different count for every rank: all_gather_v, all_to_all_v and so on");
   AddChoice(
       perf, "--device", [&measure](const std::string& name) { measure.memory = ParsePerfMemory(name).value(); },
       {"host", "pinned", "cuda", "staged", "graph"},
-      "Where buffers lie (default host). cuda: on a GPU, the nth of the host's for its nth rank, with times taken on "
-      "its stream; graph: likewise, each operation captured into a CUDA graph once and launched each time; staged: "
-      "likewise, and GPUs of one host do not read each other's memory; pinned: on the host, pinned for a GPU");
+      "Where buffers are (default host). cuda: on a GPU (the nth GPU of the host for its nth rank), with times "
+      "measured on the GPU's stream; graph: like cuda, but each operation is captured into a CUDA graph once, and "
+      "every iteration launches the graph; staged: like cuda, but GPUs of one host do not read each other's memory; "
+      "pinned: in host memory that is pinned for a GPU");
   AddSize(
       perf, "--device-window", [&flags](std::uint64_t bytes) { flags.device_window_bytes = bytes; },
-      "Where memory of GPUs goes by way of the host: bytes of a window, of which three are under way at once "
-      "(default 4M)");
+      "Size of a staging buffer in host memory, through which GPU memory is copied piece by piece; three are in use at "
+      "once (default 4M)");
   AddSize(
-      perf, "--device-turns", [&flags](std::uint64_t bytes) { flags.device_turns_host_bytes = bytes; },
-      "Where processes share a GPU that serves them by turns, as it does without MPS: up to how many bytes go by way "
-      "of "
-      "the host with --device cuda, too (default 1M; 0: none)");
-  perf.add_flag(
-      "--allocate", measure.allocate,
-      "Buffers from Communicator::Allocate, which ranks of a host read where they lie and RDMA sends without a copy "
-      "(default: plain memory, but of send_recv alone)");
+      perf, "--gpu-timeslice-staging-max",
+      [&flags](std::uint64_t bytes) { flags.gpu_timeslice_staging_max_bytes = bytes; },
+      "With --device cuda: the largest operation that is staged through host memory if processes share a GPU without "
+      "MPS (default 1M; 0: none)");
+  perf.add_flag("--allocate", measure.allocate,
+                "Use buffers from Communicator::Allocate, which ranks of one host read directly and RDMA sends without "
+                "a copy (default: ordinary memory; send_recv alone always uses such buffers)");
   perf.add_flag("--reproducible", measure.reproducible,
-                "Reductions in reproducible mode (left fold in rank order) beside the free choice, and what it costs");
-  perf.add_flag("--wide-partials", measure.wide_partials,
-                "Reductions of 16-bit floats travel and combine in float32, and round once");
+                "Also measure reductions in reproducible mode (left fold in rank order), and print what it costs");
+  perf.add_flag("--fp32-accumulate", measure.fp32_accumulate,
+                "Keep partial results of reductions of 16-bit floats in float32, and round once, at the end");
   AddIntegrity(perf, flags.integrity);
   AddProfile(perf, flags.profile);
-  perf.add_flag(
-      "--predicted", flags.outputs.predicted,
-      "A last column with the time that the profile promises: measured when it was made, or by the cost model (~)");
+  perf.add_flag("--predicted", flags.outputs.predicted,
+                "Add a last column with the predicted time: the one that the profile's measurements give, otherwise "
+                "that of the cost model (~)");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
-      "1: every element is verified of each size's first result, and of the last where its input is known (default); "
-      "0: none");
+      "1: verify every element of each size's first result, and of the last if its input is known (default); "
+      "0: verify nothing");
 }
 
 // Flags that do not apply to pairs of ranks: an error with --matrix.
 constexpr std::array kUnfitForMatrix{
-    "--step-factor",  "--step-bytes",    "--dtype",           "--op",      "--root",
-    "--algorithm",    "--in-place",      "--out-of-place",    "--uneven",  "--device",
-    "--reproducible", "--wide-partials", "--compare-results", "--profile", "--predicted"};
+    "--step-factor",  "--step-bytes",      "--dtype",           "--op",      "--root",
+    "--algorithm",    "--in-place",        "--out-of-place",    "--uneven",  "--device",
+    "--reproducible", "--fp32-accumulate", "--compare-results", "--profile", "--predicted"};
 
 void AddMatrix(CLI::App& perf, PerfFlags& flags) {
   MatrixOptions& matrix = flags.of_matrix;
   CLI::Option* const asked = perf.add_flag(
       "--matrix", flags.matrix,
-      "With send_recv: every pair of ranks by itself, latency and bandwidth each way and both ways at once; "
-      "-b is the message of latency (default 8), -e that of bandwidth (default 1M), -n and -w count the messages "
-      "(there and back, of latency) of each of the four measurements");
+      "With send_recv: measure every pair of ranks separately: latency, bandwidth in each direction, and bandwidth in "
+      "both directions at once. -b is the message size for latency (default 8), -e the one for bandwidth (default 1M); "
+      "-n and -w are the numbers of messages (for latency: of round trips) in each of the four measurements");
   AddNumber(
       perf, "--in-flight", [&matrix](std::int64_t n) { matrix.pair.in_flight = static_cast<int>(n); }, 1, 1024,
-      "With --matrix: messages under way at once in each direction (default 8)")
+      "With --matrix: messages in flight in each direction (default 8)")
       ->needs(asked);
-  perf.add_flag("--report-gbits", matrix.gbits, "With --matrix: in Gbit/s instead of GB/s")->needs(asked);
+  perf.add_flag("--report-gbits", matrix.gbits, "With --matrix: report Gbit/s instead of GB/s")->needs(asked);
   AddText(
       perf, "--min-gbps",
       [&matrix](const std::string& text) -> std::string {
         double gbps = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
-        if (error != std::errc() || end != text.data() + text.size() || !(gbps > 0)) return "wants Gbit/s, such as 180";
+        if (error != std::errc() || end != text.data() + text.size() || !(gbps > 0))
+          return "expected Gbit/s above 0, such as 180";
         matrix.min_gbps = gbps;
         return "";
       },
-      "GBPS", "With --matrix: exit code 1 if a direction of a pair does less, in Gbit/s")
+      "GBPS", "With --matrix: exit code 1 if a direction of a pair is slower than this, in Gbit/s")
       ->needs(asked);
 }
 
 void AddRanks(CLI::App& perf, PerfFlags& flags) {
   CLI::Option* local = AddNumber(
       perf, "-N,--ranks", [&flags](std::int64_t n) { flags.local_ranks = static_cast<int>(n); }, 1, kMaxWorldSize,
-      "Start that many ranks on this host; without it the ranks come from the environment or by hand");
+      "Start this many ranks on this host; without it a launcher or the user starts them");
   AddText(
       perf, "--rendezvous", [&flags](const std::string& url) { return flags.rendezvous = url, std::string(); }, "URL",
-      "Where ranks meet: tcp://host:port, file:///path, env:// (default: what the launcher says)")
+      "Rendezvous of the ranks: tcp://host:port, file:///path or env:// (default: the one that the launcher gives)")
       ->excludes(local);
   AddNumber(
       perf, "--rank", [&flags](std::int64_t r) { flags.rank = static_cast<Rank>(r); }, 0, kMaxWorldSize - 1,
@@ -214,19 +217,20 @@ void AddRanks(CLI::App& perf, PerfFlags& flags) {
       ->excludes(local);
   AddNumber(
       perf, "--world-size", [&flags](std::int64_t w) { flags.world_size = static_cast<int>(w); }, 1, kMaxWorldSize,
-      "How many ranks there are")
+      "Number of ranks")
       ->excludes(local);
   AddChoice(
       perf, "--transport", [&flags](const std::string& name) { flags.transport = name; },
       {"auto", "tcp", "shm", "ib", "inproc"},
-      "How bytes travel. auto: memory between ranks of one host; to others RDMA where both have a port, else sockets; "
-      "tcp: sockets alone; shm: as auto, but all ranks must be on one host; ib: RDMA alone; inproc: ranks are threads "
-      "of one process");
+      "How ranks exchange bytes. auto: through memory within a host, and between hosts by RDMA if both have an RDMA "
+      "port, otherwise by sockets; tcp: only by sockets; shm: like auto, but all ranks must be on one host; ib: only "
+      "by RDMA; inproc: ranks are threads of one process");
   AddNumber(
       perf, "--rails,--qp", [&flags](std::int64_t n) { flags.measure.rails = static_cast<std::uint32_t>(n); }, 1,
-      kMostRails,
-      "Parallel connections to each peer, which carry a share each of a large collective (default 1); where there are "
-      "several addresses or RDMA ports, they take these in turn; with --matrix each is measured by itself");
+      kMaxRails,
+      "Parallel connections to each peer; each carries a share of a large collective (default 1). If there are several "
+      "addresses or RDMA ports, the connections use them in turn; with --matrix each connection is measured "
+      "separately");
   CLI::Option* address = AddText(
       perf, "--address",
       [&flags](const std::string& list) { return flags.addresses = SplitAtCommas(list), std::string(); }, "ADDR[,ADDR]",
@@ -238,21 +242,22 @@ void AddRanks(CLI::App& perf, PerfFlags& flags) {
       perf, "--ib-dev",
       [&flags](const std::string& list) { return flags.rdma_ports = SplitAtCommas(list), std::string(); },
       "DEV[:PORT][+...][,...]",
-      "RDMA device, port (mlx5_0:1) or its address; behind a + one that stands by until the first fails; of several, "
-      "behind commas, each local rank takes one in turn (default: the fastest, the others stand by)");
+      "RDMA device, port (mlx5_0:1) or address of a port. After a + comes the standby, which is used if the first one "
+      "fails. If there are several, separated by commas, the local ranks use them in turn (default: the fastest one, "
+      "with the others as standby)");
   CLI::Option* each = AddText(
       perf, "--addresses",
       [&flags](const std::string& list) { return flags.rank_addresses = SplitAtCommas(list), std::string(); },
       "ADDR,ADDR[,...]",
-      "Start one rank per local address and bind it to that: over RDMA where all are addresses of RDMA ports, else "
-      "tcp");
+      "Start one rank for each of these local addresses, and bind it to its address. RDMA is used if all are addresses "
+      "of RDMA ports, otherwise tcp");
   for (CLI::Option* other : {address, interface, ib_dev}) each->excludes(other);
   for (const char* other : {"--rendezvous", "--rank", "--world-size"}) each->excludes(perf.get_option(other));
   AddPorts(perf, flags.ports);
   AddTls(perf, flags.tls);
   AddSeconds(
       perf, "--timeout", [&flags](Duration timeout) { flags.given_timeout = timeout; },
-      "For the ranks to meet, and for each operation (default: variable RONDO_TIMEOUT, else 60)");
+      "Limit for the rendezvous, and for each operation (default: variable RONDO_TIMEOUT, otherwise 60)");
   perf.add_flag("--launched", flags.launched)->group("");  // set by the launcher for its ranks, see CommandOfARank
 }
 
@@ -260,24 +265,26 @@ void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
   perf.add_option("--json", outputs.json, "Write the rows as JSON; - is stdout")->type_name("FILE|-");
   perf.add_option("--csv", outputs.csv, "Write the rows as CSV; - is stdout")->type_name("FILE|-");
   perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE|-");
-  perf.add_option("--record-dir", outputs.record_dir,
-                  "Leave the last operations of every rank there for rondo trace: at the end, when the job fails, and "
-                  "on SIGUSR1")
+  perf.add_option(
+          "--record-dir", outputs.record_dir,
+          "Folder for records of every rank's last operations, for rondo trace: written at the end, when the job "
+          "fails, and on SIGUSR1")
       ->type_name("DIR");
   CLI::Option* baseline =
-      perf.add_option("--baseline", outputs.baseline, "Compare with what --json wrote earlier")->type_name("FILE");
+      perf.add_option("--baseline", outputs.baseline, "Compare with this file, which an earlier run wrote by --json")
+          ->type_name("FILE");
   AddText(
       perf, "--max-regression",
       [&outputs](const std::string& text) -> std::string {
         double percent = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
         if (error != std::errc() || std::string_view(end) != "%" || !(percent >= 0) || !std::isfinite(percent)) {
-          return fmt::format("wants a percentage such as 10%, not '{}'", text);
+          return fmt::format("expected a percentage such as 10%, got '{}'", text);
         }
         outputs.max_regression = percent / 100;
         return "";
       },
-      "PERCENT%", "How much longer than the baseline a row may take (default 10%); exit code 1 beyond")
+      "PERCENT%", "How much longer than the baseline a row may take (default 10%); exit code 1 if one takes longer")
       ->needs(baseline);
 }
 

@@ -35,7 +35,7 @@ struct PerfFlags {
   std::optional<Rank> rank;
   std::optional<int> world_size;
   std::vector<std::string> addresses;
-  std::vector<std::string> rank_addresses;  // starts one local rank for each
+  std::vector<std::string> rank_addresses;  // if not empty, one local rank is started for each address
   std::string interface;
   std::optional<PortRange> ports;
   std::vector<std::string> rdma_ports;
@@ -44,7 +44,7 @@ struct PerfFlags {
   Duration timeout = std::chrono::seconds(60);  // the timeout in effect; see TakeTimeout
   std::shared_ptr<const Profile> profile;
   std::optional<std::uint64_t> device_window_bytes;
-  std::optional<std::uint64_t> device_turns_host_bytes;
+  std::optional<std::uint64_t> gpu_timeslice_staging_max_bytes;
   IntegrityFlags integrity;
   bool in_place = false;
   bool out_of_place = false;

@@ -16,9 +16,10 @@
 namespace rondo {
 namespace {
 
-// The margins have room for the longest labels: half a size label beyond the axis, a time label left of it.
+// The margins have room for the longest labels: half of a size label to the right of the axis, and a time label to the
+// left of it.
 constexpr double kWidth = 580, kHeight = 300, kLeft = 74, kRight = 30, kTop = 12, kBottom = 34;
-constexpr int kMostSizeLabels = 7;
+constexpr int kMaxSizeLabels = 7;
 constexpr std::array kColors{"#1b6ca8", "#d1495b", "#2e8b57", "#b8860b", "#6a4c93", "#00798c", "#8c510a", "#555555"};
 
 constexpr const char* kReportStyle = R"(
@@ -89,7 +90,7 @@ std::string Chart(const std::vector<Line>& lines, const std::string& caption, bo
     svg +=
         fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 4, TickLabel(value));
   }
-  for (const double size : SizeTicks(min_x, max_x, kMostSizeLabels)) {
+  for (const double size : SizeTicks(min_x, max_x, kMaxSizeLabels)) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", across.Pixel(size),
                        kHeight - kBottom + 18, FormatSize(static_cast<std::uint64_t>(size)));
   }
@@ -163,12 +164,12 @@ std::string TableOf(const std::vector<PerfRow>& rows) {
 }  // namespace
 
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host) {
-  std::vector<std::pair<std::string, Rows>> groups;  // in the order of their first rows
+  std::vector<std::pair<std::string, Rows>> groups;  // the groups, in the order of the first row of each
   for (const PerfRow& row : rows) {
     const std::string title = fmt::format("{} {}{}{}{}", row.of.Subject(), row.of.TypeName(),
                                           Reduces(row.of.collective) ? fmt::format(" {}", row.of.OpName()) : "",
                                           row.of.has_root() ? fmt::format(", root {}", row.of.root) : "",
-                                          row.of.wide_partials ? ", wide partials" : "");
+                                          row.of.fp32_accumulate ? ", accumulated in float32" : "");
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) { return known.first == title; });
     if (group == groups.end()) group = groups.insert(groups.end(), {title, {}});
     group->second.push_back(&row);

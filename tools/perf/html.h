@@ -1,4 +1,5 @@
-// The results as one self-contained HTML page: charts as SVG, all rows as a table, no script, no network.
+// Makes one self-contained HTML page of the results, with charts as SVG and all rows as a table. The page needs no
+// script and no network.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace rondo {
 
-// For each collective, type, operation and root the page has two charts over the size: bus bandwidth and median time. A
+// For each collective, type, operation and root the page has two charts: bus bandwidth and median time, both by size. A
 // chart has a line for each algorithm and placement. Sizes and times have logarithmic axes. Rows of size 0 are only in
 // the table.
 std::string ToHtml(const std::vector<PerfRow>& rows, const HostFacts& host);

@@ -53,24 +53,26 @@ PairRow Unpack(Rank low, Rank high, const Packed& packed) {
           .wrong_down = static_cast<std::uint64_t>(packed[7])};
 }
 
-// A path in the form in which a rank sends it to rank 0. Both run the same program.
-std::string Told(const PeerPath& path) {
+// Encodes a path so that a rank can send it to rank 0. The format needs no version, because all ranks run the same
+// program.
+std::string EncodePath(const PeerPath& path) {
   return Json{{"transport", path.transport}, {"words", path.description}, {"link", LinkToJson(path.link)}}.dump(
       -1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<PeerPath> Heard(const std::string& text) {
+Result<PeerPath> DecodePath(const std::string& text) {
   try {
     const Json json = ParseJson(text);
     return PeerPath{
         .transport = json.at("transport"), .description = json.at("words"), .link = LinkFromJson(json.at("link"))};
   } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kProtocol, "another rank's path cannot be read (is it the same version?): {}",
+    return Fail(ErrorCode::kProtocol,
+                "the path of another rank cannot be read, perhaps because it runs another version: {}",
                 JsonReason(error));
   }
 }
 
-// The measurement of all pairs on one rail.
+// Measures all pairs on one rail.
 class Session {
  public:
   Session(Communicator& communicator, const Clock& clock, const MatrixOptions& options, std::uint32_t rail)
@@ -98,7 +100,8 @@ class Session {
   }
 
  private:
-  // Gives the results of a pair to all ranks, including what only the higher rank knows, and the paths to rank 0.
+  // Gives the complete results of a pair to all ranks, and the paths to rank 0. Before this call, some of the results
+  // are known only to the higher rank of the pair.
   Status Share(PairRow row) {
     if (self_ == row.high) RONDO_TRY(communicator_.Send(&row.wrong_up, 1, DataType::kUint64, row.low, kRow));
     if (self_ == row.low) RONDO_TRY(communicator_.Recv(&row.wrong_up, 1, DataType::kUint64, row.high, kRow));
@@ -117,21 +120,22 @@ class Session {
     return {};
   }
 
-  // Sends `teller`'s path to `peer` to rank 0, and returns it there. Returns an empty path on the other ranks.
-  Result<PeerPath> AtRankZero(Rank teller, Rank peer) {
-    if (teller == self_ && self_ == 0) return communicator_.PathTo(peer);
-    if (teller == self_) {
-      const std::string text = Told(communicator_.PathTo(peer));
+  // Sends rank 0 a description of the path from `sender` to `peer`. Returns the path on rank 0, and an empty path on
+  // the other ranks.
+  Result<PeerPath> AtRankZero(Rank sender, Rank peer) {
+    if (sender == self_ && self_ == 0) return communicator_.PathTo(peer);
+    if (sender == self_) {
+      const std::string text = EncodePath(communicator_.PathTo(peer));
       const std::uint64_t bytes = text.size();
       RONDO_TRY(communicator_.Send(&bytes, 1, DataType::kUint64, 0, kPath));
       RONDO_TRY(communicator_.Send(text.data(), bytes, DataType::kUint8, 0, kPath));
     }
     if (self_ != 0) return PeerPath{};
     std::uint64_t bytes = 0;
-    RONDO_TRY(communicator_.Recv(&bytes, 1, DataType::kUint64, teller, kPath));
+    RONDO_TRY(communicator_.Recv(&bytes, 1, DataType::kUint64, sender, kPath));
     std::string text(bytes, '\0');
-    RONDO_TRY(communicator_.Recv(text.data(), bytes, DataType::kUint8, teller, kPath));
-    return Heard(text);
+    RONDO_TRY(communicator_.Recv(text.data(), bytes, DataType::kUint8, sender, kPath));
+    return DecodePath(text);
   }
 
   Communicator& communicator_;
@@ -141,7 +145,7 @@ class Session {
   Matrix matrix_;
 };
 
-// Measures each rail by itself. With several rails each one is measured on a group that has only this rail.
+// Measures each rail separately. If there are several rails, each is measured on a group that uses only this rail.
 Result<Matrix> MeasureEachRail(Communicator& communicator, const Clock& clock, const MatrixOptions& options) {
   Matrix all;
   for (std::uint32_t rail = 0; rail < options.rails; ++rail) {
@@ -171,7 +175,7 @@ Result<MatrixBaseline> OpenBaseline(const PerfOutputs& outputs, const MatrixOpti
   return baseline;
 }
 
-// Compares with the baseline and prints the pairs that are slower. Returns whether there are any.
+// Compares with the baseline and prints the pairs that are slower than in the baseline. Returns whether there are any.
 Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FILE* table) {
   RONDO_ASSIGN(const MatrixBaseline baseline, OpenBaseline(outputs, matrix.options));
   const MatrixBaseline::Report report = baseline.Compare(matrix, outputs.max_regression);
@@ -188,7 +192,7 @@ Result<bool> Regressed(const Matrix& matrix, const PerfOutputs& outputs, std::FI
   return !report.regressions.empty();
 }
 
-// On rank 0: prints and writes all results. Returns whether they are good.
+// On rank 0: prints and writes all results. Returns whether the results are good.
 Result<bool> Tell(const Communicator& communicator, const Matrix& matrix, const PerfOutputs& outputs) {
   bool good = IsGood(matrix);
   std::FILE* const table = outputs.StdoutIsData() ? stderr : stdout;
@@ -212,7 +216,8 @@ Result<bool> MeasureOrThrow(Communicator& communicator, const Clock& clock, cons
   RONDO_ASSIGN(const Matrix matrix, MeasureEachRail(communicator, clock, options));
   if (communicator.rank() != 0) return IsGood(matrix);
   auto good = Tell(communicator, matrix, outputs);
-  // The other ranks have succeeded. Close here, so that they get a goodbye and not an abort because of a file error.
+  // The other ranks have succeeded. If a file error occurred, the communicator is closed here, so that they get a
+  // goodbye and not an abort.
   if (!good) static_cast<void>(communicator.Close());
   return good;
 }

@@ -9,14 +9,15 @@
 
 namespace rondo {
 
-// Checks that the baseline file, if any, is a matrix that was measured with the same options. Complements CheckFiles.
-// kInvalidArgument names the flag.
+// If a baseline file is given, checks that it contains a matrix that was measured with the same options. Call this
+// function in addition to CheckFiles. kInvalidArgument names the flag.
 Status CheckMatrixBaseline(const PerfOutputs& outputs, const MatrixOptions& options);
 
-// Measures all pairs; rank 0 prints and writes the results. Returns whether they are good: no wrong byte and no pair
-// too slow, which all ranks return alike; on rank 0 also no pair slower than the baseline. An error means that a
-// message failed or memory ran out. On rank 0 it can also mean that a file could not be written, or that the baseline
-// has none of these pairs (kInvalidArgument); the communicator is then closed already.
+// Measures all pairs; rank 0 prints and writes the results. Returns whether the results are good: no byte is wrong and
+// no pair is too slow. This result is the same on all ranks, except that rank 0 also returns false if a pair is slower
+// than in the baseline. An error means that a message failed or memory ran out. On rank 0 an error can also mean that a
+// file could not be written, or that the baseline has none of these pairs (kInvalidArgument). In these two cases the
+// communicator is already closed.
 Result<bool> MeasureMatrix(Communicator& communicator, const Clock& clock, const MatrixOptions& options,
                            const PerfOutputs& outputs);
 

@@ -15,8 +15,8 @@
 namespace rondo {
 namespace {
 
-// The background of a cell ranges from --cold to --hot by --v, the cell's share of the best value. Text stays readable
-// on all shades, in the dark style too.
+// The background of a cell is a mix of --cold and --hot. --v, the cell's share of the best value, determines the mix.
+// Text is readable on all shades, in the dark style, too.
 constexpr const char* kMatrixStyle = R"(
 :root { --cold: #f3f6fa; --hot: #8fbfe8; --bad-soft: #fbd9d7; --good: #1a7f37; }
 @media (prefers-color-scheme: dark) { :root { --cold: #1b2026; --hot: #245f94; --bad-soft: #5a2422; --good: #56d364; } }
@@ -79,8 +79,8 @@ class Page {
                        bytes);
   }
 
-  // `value`: the number to show for a direction. `share`: the shade, as share of the best value from 0 to 1. `marks`:
-  // whether slow cells are marked.
+  // `value`: the number to show for a direction. `share`: the shade of the cell, from 0 to 1 (best). `marks`: whether
+  // slow cells are marked.
   std::string HeatMap(const std::string& title, const std::string& legend, const std::string& from_label,
                       const std::string& to_label, const std::function<double(const Direction&)>& value,
                       const std::function<double(const Direction&)>& share, bool marks) const {
@@ -138,7 +138,8 @@ class Page {
         fmt::format("Microseconds: half of {} there and back, median.", FormatSize(matrix_.options.pair.latency_bytes)),
         FourDigits(most) + " us", FourDigits(least) + " us",
         [](const Direction& direction) { return direction.pair->latency_median_us; },
-        // On a logarithmic scale: a path through a busy switch takes many times as long as one within a host.
+        // The scale is logarithmic, because a path through a busy switch takes many times as long as a path within a
+        // host.
         [least, most](const Direction& direction) {
           const double times = most / std::max(least, 1e-9);
           return times > 1 ? std::log(most / std::max(direction.pair->latency_median_us, 1e-9)) / std::log(times) : 1;
@@ -190,7 +191,7 @@ class Page {
   const char* Unit() const { return matrix_.options.gbits ? "Gbit/s" : "GB/s"; }
   std::string Rate(double GBps) const { return FourDigits(Factor() * GBps) + " " + Unit(); }
 
-  // "1 10.0.0.2": the name of a rank in a column.
+  // The name of a rank in a column: "1 10.0.0.2".
   std::string Named(Rank rank) const {
     const std::string& address = matrix_.ranks[static_cast<std::size_t>(rank)].address;
     return address.empty() ? fmt::format("{}", rank)

@@ -1,4 +1,5 @@
-// A matrix of pairs as one self-contained HTML page: heat maps, slow directions, all paths. No script, no network.
+// Makes one self-contained HTML page of a matrix of pairs, with heat maps, slow directions and all paths. The page
+// needs no script and no network.
 #pragma once
 
 #include <string>

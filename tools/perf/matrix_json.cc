@@ -59,7 +59,8 @@ Rank RankUnder(const Json& object, const char* key) {
   return static_cast<Rank>(std::clamp<std::int64_t>(WholeNumberAt(object, key), -1, INT32_MAX));
 }
 
-// A number to compare. Values that are no positive number were not measured.
+// Returns `value` as a number. Throws if it is not a positive number, because then nothing was measured that can be
+// compared.
 double Positive(const Json& value, const char* name) {
   if (value.is_number() && value.get<double>() > 0) return value.get<double>();
   ThrowUnfit(fmt::format("{} must be a positive number", name));

@@ -1,4 +1,4 @@
-// A matrix of pairs as JSON and CSV, and its comparison with an earlier JSON. Pure functions.
+// Writes a matrix of pairs as JSON and CSV, and compares it with an earlier JSON. All functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 
 namespace rondo {
 
-// One end of a path as JSON; unknown fields are null. LinkFromJson reads it back, and throws Json::exception if it is
-// malformed.
+// Writes one end of a path as JSON; unknown fields are null. LinkFromJson reads it back, and throws Json::exception if
+// it is malformed.
 Json LinkToJson(const LinkEnd& link);
 LinkEnd LinkFromJson(const Json& json);
 
 // {"rondo": version, "host": {...}, "matrix": {...}, "ranks": [...], "pairs": [...]}. "pairs" has an entry for each
-// ordered pair; values for both directions together are in both entries.
+// ordered pair. A value that covers both directions together is in the entries of both directions.
 std::string MatrixToJson(const Matrix& matrix, const HostFacts& host);
 // A header line and a line for each ordered pair. Names of nested fields are joined by "_".
 std::string MatrixToCsv(const Matrix& matrix);
 
-// The values of an earlier matrix that a new one is compared with.
+// The values of an earlier matrix, with which a new matrix is compared.
 class MatrixBaseline {
  public:
   // kInvalidArgument: the text is not the result of MatrixToJson.
@@ -40,14 +40,16 @@ class MatrixBaseline {
     double was = 0;
   };
   struct Report {
-    std::size_t compared = 0;  // ordered pairs that are in the baseline too
+    std::size_t compared = 0;  // the number of ordered pairs that are also in the baseline
     std::vector<Regression> regressions;
   };
-  // kInvalidArgument: the baseline was measured with other messages; the message says which.
+  // kInvalidArgument: the baseline was measured with other message sizes, another number of messages, or another
+  // checksum setting; the error says which.
   Status CheckComparable(const MatrixOptions& options) const;
-  // Compares pairs of equal rank numbers, rail and transport, because host names may change. Latency and "both ways"
-  // are the same in both directions, and reported once. `max_regression`: 0.1 allows 10% more latency; for bandwidth it
-  // allows 10% more time per message. REQUIRES: CheckComparable succeeded.
+  // Compares pairs with equal rank numbers, rail and transport. Host names are not compared, because they may change.
+  // Latency and "both ways" are the same in both directions, so they are reported once. `max_regression`: 0.1 allows
+  // 10% more latency than in the baseline; for bandwidth it allows 10% more time per message. REQUIRES: CheckComparable
+  // succeeded.
   Report Compare(const Matrix& matrix, double max_regression) const;
 
  private:

@@ -19,7 +19,7 @@ double MedianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A table with one number for each direction, each followed by the character that `mark` returns for it.
+// A table with one number for each direction. The character that `mark` returns for the direction follows the number.
 template <typename Number, typename Mark>
 std::string Table(const Matrix& matrix, std::span<const Direction> directions, Number number, Mark mark) {
   std::size_t width = 4;
@@ -43,7 +43,7 @@ std::string Table(const Matrix& matrix, std::span<const Direction> directions, N
   return text;
 }
 
-// Names the rail if there are several.
+// The text that names the rail; empty if there is only one rail.
 std::string OnRail(const Matrix& matrix, const Direction& direction) {
   return matrix.options.rails > 1 ? fmt::format(" on rail {}", direction.pair->rail) : "";
 }
@@ -53,7 +53,8 @@ std::string PercentText(const Direction& direction) {
   return percent ? fmt::format("{:.3g}%", *percent) : "";
 }
 
-// "mlx5_0:1 [3] RoCE v2 10.0.0.1 (eth0), MTU 4096", "eth0 10.0.0.1, MTU 1500"; "" for a path through memory.
+// Returns for example "mlx5_0:1 [3] RoCE v2 10.0.0.1 (eth0), MTU 4096" or "eth0 10.0.0.1, MTU 1500"; "" for a path
+// through memory.
 std::string EndText(const LinkEnd& link) {
   if (link.device.empty()) return "";
   return fmt::format("{} {}{}", PortName(link), link.gid.empty() ? link.address : GidText(link),

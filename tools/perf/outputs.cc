@@ -27,8 +27,8 @@ Status CheckFiles(const PerfOutputs& outputs) {
   for (const auto& [flag, path] :
        {std::pair{"--json", &outputs.json}, {"--csv", &outputs.csv}, {"--html", &outputs.html}}) {
     if (path->empty() || *path == "-") continue;
-    // Do not open a named pipe: without a reader this would block, and a reader would take our close for the end of
-    // data.
+    // A named pipe must not be opened here. Without a reader the open would block, and a reader would interpret our
+    // close as the end of the data.
     std::error_code unknown;
     const bool is_pipe = std::filesystem::is_fifo(*path, unknown);
     if (is_pipe ? ::access(path->c_str(), W_OK) != 0 : !std::ofstream(*path, std::ios::app)) {

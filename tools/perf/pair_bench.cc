@@ -8,7 +8,8 @@ namespace {
 
 constexpr Tag kPing = 1, kFlow = 2, kDone = 3, kAgree = 4;
 constexpr std::uint64_t kFewRoundTrips = 20;
-constexpr std::uint64_t kMostMessages = 1 << 20;  // the most in one batch, before the ranks agree on more
+// the largest number of messages in one batch; after it the ranks agree on the size of the next batch
+constexpr std::uint64_t kMaxMessages = 1 << 20;
 
 double SecondsBetween(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
 
@@ -59,7 +60,7 @@ Result<std::uint64_t> PairBench::AgreeOnMore(Rank peer, bool leads, std::uint64_
   const double budget = std::chrono::duration<double>(options_.time).count();
   double more = 0;
   if (seconds < budget) more = std::max(1.0, (budget / std::max(seconds, 1e-9) - 1) * static_cast<double>(done));
-  return Agree(peer, leads, static_cast<std::uint64_t>(std::min(more, static_cast<double>(kMostMessages))));
+  return Agree(peer, leads, static_cast<std::uint64_t>(std::min(more, static_cast<double>(kMaxMessages))));
 }
 
 Result<TimeSamples> PairBench::TimedPingPong(Rank peer, bool leads) {
@@ -110,17 +111,18 @@ Status PairBench::Stream(Rank peer, bool sends, bool receives, std::uint64_t mes
     }
   }
   std::uint8_t done = 0;
-  Work told = receives ? communicator_.SendAsync(&done, 1, DataType::kUint8, peer, kDone) : Work();
+  Work done_sent = receives ? communicator_.SendAsync(&done, 1, DataType::kUint8, peer, kDone) : Work();
   std::uint8_t theirs = 0;
   if (sends) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kUint8, peer, kDone));
-  return receives ? told.Wait() : Status{};
+  return receives ? done_sent.Wait() : Status{};
 }
 
 Result<PairBench::Flow> PairBench::TimedStream(Rank peer, bool sends, bool receives, std::uint64_t messages) {
   const TimePoint begin = clock_.Now();
   RONDO_TRY(Stream(peer, sends, receives, messages));
   Flow flow{.messages = messages, .seconds = SecondsBetween(begin, clock_.Now())};
-  // The sender knows when all messages had arrived. Both ends use its time, or the longer one if both send.
+  // Only the sender knows when all messages have arrived, so both ends use the sender's time. If both ends send, both
+  // use the longer of the two times.
   double theirs = 0;
   if (sends) RONDO_TRY(communicator_.Send(&flow.seconds, 1, DataType::kFloat64, peer, kAgree));  // small, so eager
   if (receives) RONDO_TRY(communicator_.Recv(&theirs, 1, DataType::kFloat64, peer, kAgree));

@@ -36,13 +36,15 @@ namespace {
 // ---- how ranks are made: threads, launched processes, or this process ----
 
 void ApplyDevice(const PerfFlags& flags, CommunicatorOptions& options) {
-  if (IsOnGpu(flags.measure.memory)) options.device = CudaWhenUsed();
+  if (IsOnGpu(flags.measure.memory)) options.device = OpenCudaLazily();
   options.device_peers = flags.measure.memory != PerfMemory::kStaged;
   if (flags.device_window_bytes) options.device_window_bytes = *flags.device_window_bytes;
-  if (flags.device_turns_host_bytes) options.device_turns_host_bytes = *flags.device_turns_host_bytes;
+  if (flags.gpu_timeslice_staging_max_bytes)
+    options.gpu_timeslice_staging_max_bytes = *flags.gpu_timeslice_staging_max_bytes;
 }
 
-// Writes what the flight recorder holds, for --record-dir. A failure to do so does not spoil the result.
+// Writes the contents of the flight recorder, for --record-dir. If that fails, the result of the measurement stays
+// valid.
 void LeaveRecords(const Communicator& communicator, const char* reason, bool say_where) {
   const Result<std::string> written = communicator.WriteRecords(reason);
   if (!written)
@@ -53,7 +55,8 @@ void LeaveRecords(const Communicator& communicator, const char* reason, bool say
 
 void AnswerReport(const Communicator& communicator, const PerfFlags& flags) {
   if (!flags.outputs.record_dir.empty()) return LeaveRecords(communicator, "signal", /*say_where=*/true);
-  PrintError("rondo perf: rank {}: SIGUSR1: there is no --record-dir to leave records in\n", communicator.rank());
+  PrintError("rondo perf: rank {}: SIGUSR1: no records are written, because there is no --record-dir\n",
+             communicator.rank());
 }
 
 // Runs the whole measurement of one rank on its communicator. Returns the exit code.
@@ -61,16 +64,17 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
   const auto report = [&](const Error& error, int exit_code) {
     return Complain("perf", fmt::format("rank {}: {}", communicator.rank(), error.ToString()), exit_code);
   };
-  // For errors in usage that only rank 0 can find. The abort gives the message to the other ranks.
+  // Reports an error in usage that only rank 0 can detect. The abort sends the message to the other ranks.
   const auto refuse = [&](const Error& error) {
     communicator.Abort(error.message());
     return Complain("perf", error.message(), kExitWrongUsage);
   };
-  // For a measurement without a result. kInvalidArgument means an unsuitable baseline, so it counts as wrong usage.
+  // Reports why a measurement has no result. kInvalidArgument means an unsuitable baseline, so it is reported as wrong
+  // usage.
   const auto report_measuring = [&](const Error& error) {
     return report(error, error.code() == ErrorCode::kInvalidArgument ? kExitWrongUsage : kExitFailed);
   };
-  // A failed communicator has written its records itself.
+  // Writes records unless the communicator has failed, because a failed communicator has written its records itself.
   const auto leave_records = [&] {
     if (!flags.outputs.record_dir.empty() && !communicator.failure())
       LeaveRecords(communicator, "end", /*say_where=*/false);
@@ -85,7 +89,7 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
     return *good ? kExitDone : kExitFailed;
   }
   PerfOptions measure = flags.measure;
-  measure.intranode = SharesMemory(flags) && communicator.place().host_count() == 1 &&
+  measure.intranode = SharesMemory(flags) && communicator.topology().host_count() == 1 &&
                       communicator.world_size() <= kMaxSharedSegmentRanks;
   const auto cases = PlanCases(measure, communicator.world_size());
   if (!cases) return Complain("perf", cases.error().message(), kExitWrongUsage);
@@ -99,7 +103,7 @@ int MeasureOnRank(Communicator& communicator, const Clock& clock, const PerfFlag
   return verdict->good() ? kExitDone : kExitFailed;
 }
 
-// The message that the peers of an interrupted rank get.
+// The abort reason that the peers of an interrupted rank get.
 std::string ReasonOf(int signal) { return signal == SIGINT ? "interrupted" : "asked to end by SIGTERM"; }
 
 int AsExitCode(const InterruptWatch& interrupts, int exit_code) {
@@ -138,7 +142,7 @@ int MeasureInProcess(const PerfFlags& flags) {
   });
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
-  std::promise<bool> all_started;  // false if a thread could not be started: then no rank begins
+  std::promise<bool> all_started;  // false if a thread could not be started; in that case no rank begins
   const std::shared_future<bool> begin = all_started.get_future().share();
   const auto measure = [&, begin](Rank rank) {
     if (!begin.get()) return;
@@ -173,7 +177,7 @@ int MeasureInProcess(const PerfFlags& flags) {
   } catch (const std::system_error& failed) {
     all_started.set_value(false);
     Complain("perf",
-             fmt::format("resource: {} of {} ranks have a thread: {}", threads.size(), ranks,
+             fmt::format("resource: only {} of {} ranks could get a thread: {}", threads.size(), ranks,
                          TaskWords(failed.code().value())),
              kExitFailed);
   }
@@ -203,12 +207,12 @@ int MeasureAsRank(PerfFlags& flags) {
   const std::string url = flags.rendezvous.empty() ? "env://" : flags.rendezvous;
   const auto method = ParseInitMethod(url, ProcessEnvironment);
   if (!method && flags.rendezvous.empty()) {
-    return Complain(
-        "perf",
-        "which ranks? Give -N RANKS to start them here, or start this under a launcher; " + method.error().ToString(),
-        kExitWrongUsage);
+    return Complain("perf",
+                    "no ranks were given: give -N RANKS to start them here, or start this program by a launcher; " +
+                        method.error().ToString(),
+                    kExitWrongUsage);
   }
-  if (method && !flags.launched) {  // with -N the user knows how the ranks were started
+  if (method && !flags.launched) {  // not with -N, because the user knows how the ranks were started
     InitMethod described = *method;
     if (flags.rank) described.rank = flags.rank;
     if (flags.world_size) described.world_size = flags.world_size;
@@ -218,7 +222,7 @@ int MeasureAsRank(PerfFlags& flags) {
   if (!watch) return Complain("perf", watch.error().ToString(), kExitFailed);
   InterruptWatch& interrupts = **watch;
   const SteadyClock clock;
-  // Only one rank prints warnings: the others mostly see the same networks and devices.
+  // Only one rank prints warnings, because the other ranks usually have the same networks and devices.
   StderrWarnings warnings("perf");
   const std::optional<Rank> own_rank = flags.rank ? flags.rank : method ? method->rank : std::nullopt;
   ConnectOptions options;
@@ -232,7 +236,7 @@ int MeasureAsRank(PerfFlags& flags) {
     options.addresses = {flags.rank_addresses.at(static_cast<std::size_t>(*method->rank))};
   options.interface = flags.interface;
   options.ports = flags.ports;
-  // A launcher has set RONDO_TLS, and the key, in the environment.
+  // Not for a launched rank, because its launcher has set RONDO_TLS and the key in the environment.
   if (flags.tls && !flags.launched) options.tls = TlsOptions{.mode = *flags.tls};
   options.path = PathOf(flags.transport);
   options.rdma_port = RdmaPortOf(flags, method);
@@ -285,10 +289,11 @@ void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line,
   flags->command_line = command_line;
   CLI::App* perf = app.add_subcommand("perf", "Measure collectives, and check every element of their results");
   perf->footer(
-      "Times are those of the slowest rank in each iteration: median and 99th percentile. algbw is bytes over time,\n"
-      "busbw what the wires carried of it (factors as in nccl-tests). Exit code 1 if a value is wrong.\n"
-      "Example: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all --html out.html\n"
-      "         rondo perf send_recv --matrix --addresses 10.0.0.1,10.0.0.2,10.0.0.3 --min-gbps 90 --html pairs.html");
+      "Times are those of the slowest rank in each iteration: median and 99th percentile. algbw is the\nsize divided "
+      "by the time; busbw is algbw times the factor that nccl-tests uses, to be compared with the speed of\na link. "
+      "The exit code is 1 if a value is wrong.\nExample: rondo perf all_reduce -N 4 -b 4 -e 64M -f 4 --algorithm all "
+      "--html out.html\n         rondo perf send_recv --matrix --addresses 10.0.0.1,10.0.0.2,10.0.0.3 --min-gbps 90 "
+      "--html pairs.html");
   AddPerfFlags(*perf, *flags);
   perf->callback([flags, &exit_code] { exit_code = RunPerf(*flags); });
 }

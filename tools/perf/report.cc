@@ -42,11 +42,13 @@ std::string Expected(const PerfRow& row) {
   return (row.expected_measured ? "" : "~") + Short(row.expected_us);
 }
 
-// The cost of reproducible mode: for each row, its time divided by the time of the free choice.
+// The cost of reproducible mode: for each row, its time divided by the time of the algorithm that the library chooses
+// without this mode.
 std::string CostOfFolding(const std::vector<PerfRow>& rows) {
   std::vector<double> ratios;
   for (const PerfRow& folded : rows) {
-    if (!folded.of.reproducible || folded.of.algorithm) continue;  // only rows whose algorithm the library chose
+    // The comparison uses only rows whose algorithm the library chose.
+    if (!folded.of.reproducible || folded.of.algorithm) continue;
     const auto free = std::find_if(rows.begin(), rows.end(), [&](const PerfRow& row) {
       return !row.of.reproducible && !row.of.algorithm && row.of.collective == folded.of.collective &&
              row.of.bytes() == folded.of.bytes() && row.of.type == folded.of.type && row.of.op == folded.of.op &&
@@ -59,7 +61,8 @@ std::string CostOfFolding(const std::vector<PerfRow>& rows) {
   for (const double ratio : ratios) logarithms += std::log(ratio);
   const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
   return fmt::format(
-      "# Reproducible mode: {:.3g} times the free choice's time (geometric mean of {} rows, {:.3g} to {:.3g})\n",
+      "# Reproducible mode: takes {:.3g} times as long as the freely chosen algorithm (geometric mean of {} rows, "
+      "{:.3g} to {:.3g})\n",
       std::exp(logarithms / static_cast<double>(ratios.size())), ratios.size(), *least, *most);
 }
 

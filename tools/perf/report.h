@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// The machine of the measurement, for later comparisons.
+// Describes the machine on which the measurement ran, for later comparisons.
 struct HostFacts {
   std::string name;
   std::string cpu;
@@ -23,8 +23,8 @@ struct HostFacts {
 };
 HostFacts ThisHost();
 
-// The table: its head, a line per case with an out-of-place and an in-place half, and the lines at its end.
-// `predicted`: whether there is a last column for the profile's prediction.
+// These functions make the table: its head, a line per case with an out-of-place and an in-place half, and the lines at
+// its end. `predicted`: whether there is a last column for the profile's prediction.
 std::string TableHead(const std::string& title, bool predicted);
 std::string TableLine(const std::optional<PerfRow>& out_of_place, const std::optional<PerfRow>& in_place,
                       bool predicted);

@@ -27,7 +27,7 @@ Json RowToJson(const PerfRow& row) {
               {"in_place", row.in_place},
               {"uneven", row.of.uneven},
               {"reproducible", row.of.reproducible},
-              {"wide_partials", row.of.wide_partials},
+              {"fp32_accumulate", row.of.fp32_accumulate},
               {"checksums", row.of.checksums},
               {"compare_results", row.of.compare_results},
               {"rails", row.of.rails},
@@ -45,7 +45,7 @@ Json RowToJson(const PerfRow& row) {
               {"wrong", row.wrong ? Json(*row.wrong) : Json(nullptr)}};
 }
 
-// The fields in which two rows must agree to be comparable: all that were not measured.
+// Two rows are comparable if these fields are equal: all fields except the measured ones.
 using RowIdentity = std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::string, std::string,
                                Rank, bool, bool, bool, bool, bool, bool, int, std::string>;
 
@@ -61,7 +61,7 @@ RowIdentity IdentityOf(const PerfRow& row) {
           row.in_place,
           row.of.uneven,
           row.of.reproducible,
-          row.of.wide_partials,
+          row.of.fp32_accumulate,
           row.of.checksums,
           row.of.compare_results,
           static_cast<int>(row.of.rails),
@@ -85,7 +85,7 @@ RowIdentity IdentityOf(const Json& row) {
           row.at("in_place"),
           mode("uneven"),
           mode("reproducible"),
-          mode("wide_partials"),
+          mode("fp32_accumulate"),
           mode("checksums"),
           mode("compare_results"),
           row.contains("rails") ? rank("rails") : 1,
@@ -103,7 +103,7 @@ std::string ToJson(const std::vector<PerfRow>& rows, const HostFacts& host) {
 
 std::string ToCsv(const std::vector<PerfRow>& rows) {
   std::string text =
-      "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,uneven,reproducible,wide_partials,"
+      "collective,algorithm,transport,ranks,bytes,count,dtype,op,root,in_place,uneven,reproducible,fp32_accumulate,"
       "checksums,compare_results,rails,device,iters,"
       "time_us_min,time_us_median,"
       "time_us_p99,time_us_max,expected_us,expected_measured,algbw_GBps,busbw_GBps,wrong\n";
@@ -112,7 +112,7 @@ std::string ToCsv(const std::vector<PerfRow>& rows) {
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.6g},{:.6g},{}"
         "\n",
         row.of.Kind(), row.algorithm, row.transport, row.ranks, row.of.bytes(), row.of.count, row.of.TypeName(),
-        row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible, row.of.wide_partials,
+        row.of.OpName(), row.of.root, row.in_place, row.of.uneven, row.of.reproducible, row.of.fp32_accumulate,
         row.of.checksums, row.of.compare_results, row.of.rails, Name(row.of.memory), row.iterations, row.min_us,
         row.median_us, row.p99_us, row.max_us, row.expected_us, row.expected_measured, row.AlgorithmGBps(),
         row.BusGBps(), row.wrong ? fmt::format("{}", *row.wrong) : "");

@@ -1,4 +1,4 @@
-// The rows of `rondo perf` as JSON and CSV, and their comparison with the JSON of an earlier run.
+// Writes the rows of `rondo perf` as JSON and CSV, and compares them with the JSON of an earlier run.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,12 @@ struct Regression {
   double was_us = 0;
 };
 struct BaselineReport {
-  std::size_t compared = 0;  // rows that are in the baseline too
+  std::size_t compared = 0;  // the number of rows that are also in the baseline
   std::vector<Regression> regressions;
 };
-// Compares the median of each row with the row of `baseline_json` (a result of ToJson) that agrees in everything but
-// times. `max_regression`: 0.1 allows 10% more time. kInvalidArgument: the text is not such JSON.
+// Compares the median of each row with the median of the matching row of `baseline_json` (a result of ToJson). Rows
+// match if all their fields except the measured ones are equal. `max_regression`: 0.1 allows 10% more time than in the
+// baseline. kInvalidArgument: the text is not such JSON.
 Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std::string_view baseline_json,
                                            double max_regression);
 

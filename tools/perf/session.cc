@@ -37,7 +37,7 @@ class Reporter {
                                                                             : "";
     const char* const memory = options.memory == PerfMemory::kCuda     ? " on GPUs"
                                : options.memory == PerfMemory::kGraph  ? " on GPUs, in graphs,"
-                               : options.memory == PerfMemory::kStaged ? " on GPUs, by way of the host,"
+                               : options.memory == PerfMemory::kStaged ? " on GPUs, staged through the host,"
                                : options.memory == PerfMemory::kPinned ? " in pinned memory"
                                                                        : "";
     const std::string rails = options.rails > 1 ? fmt::format(" on {} rails", options.rails) : "";
@@ -68,7 +68,7 @@ class Reporter {
     if (!speaks_) return verdict;
     progress_.Clear();
     Print(TableFoot(rows));
-    // The paths that were chosen, with address, interface and congestion control.
+    // Prints the paths that were chosen, with address, interface and congestion control.
     std::istringstream paths(communicator_.DescribePaths());
     for (std::string line; std::getline(paths, line);)
       Print((line.starts_with("rank ") ? "# Path to " : "# ") + line + "\n");
@@ -113,7 +113,7 @@ class Reporter {
   std::FILE* const table_;
   ProgressLine progress_;
   std::size_t done_ = 0;
-  std::string heading_;  // the heading above the line that was printed last
+  std::string heading_;  // the heading above the latest printed line
 };
 
 }  // namespace
@@ -138,7 +138,8 @@ Result<PerfVerdict> MeasureAll(Communicator& communicator, const Clock& clock, c
     reporter.Line(out_of_place, in_place);
   }
   auto verdict = reporter.Finish(rows);
-  // The other ranks have succeeded. Close here, so that they get a goodbye and not an abort because of a file error.
+  // The other ranks have succeeded. If a file error occurred, the communicator is closed here, so that they get a
+  // goodbye and not an abort.
   if (!verdict) static_cast<void>(communicator.Close());
   return verdict;
 }

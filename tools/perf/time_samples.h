@@ -1,5 +1,6 @@
-// Times of many iterations in bounded memory. It keeps the first million times, then halves them and keeps every second
-// one, every fourth and so on. Minimum, maximum and count cover all times.
+// Times of many iterations in bounded memory. It keeps the first million times. After that it drops every second time
+// that it has kept, and keeps only every second new time. When a million are kept again, it does the same, and then
+// keeps only every fourth new time, and so on. Minimum, maximum and count cover all times.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ class TimeSamples {
   std::uint64_t count() const { return count_; }
   double min() const { return min_; }
   double max() const { return max_; }
-  // The time below which that part (0 to 1) of the samples is. REQUIRES: at least one sample.
+  // The quantile: the time below which `part` (0 to 1) of the samples lie. REQUIRES: at least one sample.
   double Quantile(double part) {
     std::sort(kept_.begin(), kept_.end());
     return kept_[static_cast<std::size_t>(std::lround(part * static_cast<double>(kept_.size() - 1)))];

@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-constexpr int kMaxWordReads = 16;  // in one call, of up to 64 KiB each
+constexpr int kMaxWordReads = 16;  // the largest number of reads in one call; each reads up to 64 KiB
 
 bool IsKind(std::uint8_t kind) {
   return std::string_view("hjrxsitkoep").find(static_cast<char>(kind)) != std::string_view::npos;
@@ -22,7 +22,8 @@ bool IsKind(std::uint8_t kind) {
 }  // namespace
 
 Result<std::string> AgentWord::Text(std::size_t index) const {
-  if (index >= texts.size()) return Fail(ErrorCode::kProtocol, "word '{}' ends early", static_cast<char>(kind));
+  if (index >= texts.size())
+    return Fail(ErrorCode::kProtocol, "message '{}' of the agent's protocol is too short", static_cast<char>(kind));
   return texts[index];
 }
 
@@ -31,7 +32,8 @@ Result<std::int64_t> AgentWord::Number(std::size_t index, std::int64_t low, std:
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    return Fail(ErrorCode::kProtocol, "word '{}' has '{}' for a number", static_cast<char>(kind), text);
+    return Fail(ErrorCode::kProtocol, "message '{}' of the agent's protocol: expected a number, got '{}'",
+                static_cast<char>(kind), text);
   }
   return value;
 }
@@ -56,14 +58,18 @@ Result<std::optional<AgentWord>> TakeWord(std::string_view& unread) {
   ByteReader reader(unread);
   const auto size = reader.Number<std::uint32_t>();
   if (!reader.ok()) return std::nullopt;
-  if (size == 0 || size > kMaxWordBytes) return Fail(ErrorCode::kProtocol, "a word of {} bytes", size);
+  if (size == 0 || size > kMaxWordBytes)
+    return Fail(ErrorCode::kProtocol, "a message of the agent's protocol announces {} bytes, which is not allowed",
+                size);
   ByteReader body(reader.Raw(size));
   if (!reader.ok()) return std::nullopt;
   const auto kind = body.Number<std::uint8_t>();
-  if (!IsKind(kind)) return Fail(ErrorCode::kProtocol, "a word of kind {}", kind);
+  if (!IsKind(kind))
+    return Fail(ErrorCode::kProtocol, "a message of the agent's protocol has the unknown kind {}", kind);
   AgentWord word{static_cast<AgentWordKind>(kind), {}};
   while (body.remaining() > 0) word.texts.emplace_back(body.Text());
-  if (!body.ok()) return Fail(ErrorCode::kProtocol, "word '{}' is cut off", static_cast<char>(kind));
+  if (!body.ok())
+    return Fail(ErrorCode::kProtocol, "message '{}' of the agent's protocol is cut off", static_cast<char>(kind));
   unread.remove_prefix(sizeof size + size);
   return word;
 }
@@ -109,7 +115,7 @@ Result<bool> AgentStream::TakeMagic() {
     return true;
   }
   if (received_.size() <= kMaxBeforeMagic) return false;
-  return Fail(ErrorCode::kProtocol, "{} bytes that are no word of rondo's agent", received_.size());
+  return Fail(ErrorCode::kProtocol, "received {} bytes that are not from rondo's agent", received_.size());
 }
 
 void AgentStream::Receive() {

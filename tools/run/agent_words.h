@@ -1,35 +1,37 @@
-// The protocol between `rondo run` and its agent on another host (`rondo run-agent`). It runs over the stdin and stdout
-// that ssh gives the agent.
+// The protocol between `rondo run` and its agent on another host (`rondo run-agent`). Its bytes travel over the agent's
+// stdin and stdout, which ssh connects to the launcher.
 //
-// The agent first writes the line kAgentMagic. The launcher skips what a login shell printed before that line. Then
-// both sides send messages, which are called words:
+// The agent first writes the line kAgentMagic. The launcher skips everything that a login shell printed before that
+// line. After that, both sides send messages, which are called words:
 //
-//   word = bytes:u32 kind:u8 text*      `bytes` counts what follows it; at most kMaxWordBytes
-//   text = bytes:u32 and its bytes      numbers are decimal
+//   word = bytes:u32 kind:u8 text*      `bytes` counts the bytes that follow it, at most kMaxWordBytes
+//   text = bytes:u32, then its bytes    numbers are sent as decimal text
 //
-//   agent     hello    version caller own   the version of its rondo; `caller` and `own` are the addresses of the
-//                                           launcher's host and of its own host in its ssh connection ("": the agent
-//                                           was not started by ssh)
+//   agent     hello    version caller own   the version of its rondo, and two addresses of its ssh connection: `caller`
+//                                           is the launcher's host, `own` the agent's host ("": the agent was not
+//                                           started by ssh)
 //   launcher  job      directory grace_ms words command... (NAME VALUE)...
-//                                           `words`: the number of words of the command; then the variables of all
-//                                           ranks. They contain the job's secrets, so this word goes by stdin: every
-//                                           user of the host could read a command line
-//   agent     ready                         the agent accepts the job; or
-//   agent     refused  why                  the agent will start no ranks
+//                                           `words` is the number of words of the command; the variables of all ranks
+//                                           follow it. They contain the job's secrets, so they are sent over stdin:
+//                                           every user of the host could read a command line
+//   agent     ready                         the agent accepts the job
+//   agent     refused  why                  sent instead of `ready`: the agent will not start ranks
 //   launcher  start    rank fed (NAME VALUE)...
-//                                           any number of times; `fed`: 1 if the rank's stdin is what `input` brings,
-//                                           0 if its stdin is empty; then the variables of this rank alone
-//   launcher  input    rank bytes           for the rank's stdin; an empty text ends it
+//                                           starts one rank. `fed` is 1 if the rank's stdin gets the bytes of `input`,
+//                                           0 if its stdin is empty; the variables of this rank alone follow it
+//   launcher  input    rank bytes           bytes for the rank's stdin; an empty text ends it
 //   agent     taken    rank bytes           the number of input bytes that were written to the rank's pipe or dropped
-//                                           since the last such word
-//   launcher  signal   number               for all ranks of the agent
-//   agent     output   rank stream bytes    `stream` is 1 or 2; an empty text ends the stream
+//                                           since the last `taken` for this rank
+//   launcher  signal   number               sends the signal to all ranks of the agent
+//   agent     output   rank stream bytes    bytes that the rank wrote to `stream`, 1 or 2; an empty text ends it
 //   agent     ended    rank pid code signal why
-//   agent     pulse                         every few seconds, so that TCP detects a dead connection even if the agent
-//                                           has nothing else to send
+//                                           the rank has ended
+//   agent     pulse                         sent every few seconds, so that TCP detects a dead connection even if the
+//                                           agent has nothing else to send
 //
-// A start takes two round trips, so that no secret is sent to a rondo of another version. When the agent's stdin ends,
-// for whatever reason, the agent ends its ranks: SIGTERM, then after `grace_ms` SIGKILL.
+// The agent sends its version before the launcher sends the job, so that no secret reaches a rondo of another version.
+// When the agent's stdin ends, for whatever reason, the agent ends its ranks: it sends SIGTERM, and SIGKILL after
+// `grace_ms`.
 #pragma once
 
 #include <poll.h>
@@ -72,7 +74,7 @@ struct AgentWord {
   // kProtocol: there is no such text, or it is not a whole number in that range.
   Result<std::int64_t> Number(std::size_t index, std::int64_t low, std::int64_t high) const;
   Result<std::string> Text(std::size_t index) const;
-  // The texts from `index` to the last one, in pairs of name and value. kProtocol: their number is odd.
+  // Returns the texts from `index` to the end as pairs of name and value. kProtocol: their number is odd.
   Result<Variables> VariablesFrom(std::size_t index) const;
   friend bool operator==(const AgentWord&, const AgentWord&) = default;
 };
@@ -90,7 +92,7 @@ class AgentStream {
   // Queues the bytes, and writes what can be written without waiting.
   void Send(const AgentWord& word) { SendRaw(Encode(word)); }
   void SendRaw(std::string_view bytes);
-  // Whether nothing can be sent any more: the other side has closed its end, or CloseOut was called.
+  // Whether sending has become impossible, because the other side has closed its end or CloseOut was called.
   bool deaf() const { return !out_; }
   std::size_t queued() const { return unsent_.size(); }
   // Closes the sending direction. Queued bytes are dropped.
@@ -98,17 +100,17 @@ class AgentStream {
 
   // Reads bytes that have arrived, at most 1 MiB in one call.
   void Receive();
-  // Whether the other side has ended its direction. Words that have arrived before can still be taken.
+  // Whether the other side has closed its sending direction. Words that arrived before that can still be taken.
   bool over() const { return !in_; }
-  // Takes the next word; nullopt if it has not arrived yet. kProtocol: see TakeWord; no later word can be read.
+  // Takes the next word; nullopt if it has not arrived yet. kProtocol: as for TakeWord; no later word can be read.
   Result<std::optional<AgentWord>> Next();
   // Whether kAgentMagic has arrived. If so, removes it and everything before it. kProtocol: more than kMaxBeforeMagic
   // bytes arrived without it.
   Result<bool> TakeMagic();
 
-  // Adds what poll must wait for: input, and room for output if any is queued.
+  // Adds the events for which poll must wait: input, and writability if output is queued.
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Writes queued bytes, as far as the other side has room.
+  // Writes queued bytes until the other side accepts no more.
   void Flush();
 
  private:

@@ -28,13 +28,14 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Runs in the child between fork and exec. It makes system calls only: other threads of the parent may have held locks
-// at the fork.
+// Runs in the child between fork and exec. It makes only system calls, because other threads of the parent may have
+// held locks at the time of the fork.
 [[noreturn]] void BecomeCommand(char** argv, char** envp, const ChildOptions& options, int failure_pipe, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);                         // the parent died before PR_SET_PDEATHSIG was in force
-  if (options.guard != nullptr) options.guard->Add(::getpid());  // the parent may be stopped before it can do so
+  if (::getppid() != parent) ::_exit(1);  // the parent died before PR_SET_PDEATHSIG was in force
+  // The child adds its own group, because the parent may be stopped before it can add the group.
+  if (options.guard != nullptr) options.guard->Add(::getpid());
   const int in = options.in >= 0 ? options.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in >= 0) ::dup2(in, STDIN_FILENO);
   if (options.out >= 0) ::dup2(options.out, STDOUT_FILENO);
@@ -48,7 +49,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   ::environ = envp;  // execvp searches the PATH of this environment
   ::execvp(argv[0], argv);
   const int reason = errno;
-  [[maybe_unused]] const ssize_t told = ::write(failure_pipe, &reason, sizeof reason);
+  [[maybe_unused]] const ssize_t written = ::write(failure_pipe, &reason, sizeof reason);
   ::_exit(127);
 }
 
@@ -71,7 +72,8 @@ Variables ProcessVariables() {
 
 Result<Pipe> MakePipe() {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return Fail(ErrorCode::kResource, "no pipe: {}", SystemWords(errno));
+  if (::pipe2(fds, O_CLOEXEC) != 0)
+    return Fail(ErrorCode::kResource, "a pipe could not be created: {}", SystemWords(errno));
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
@@ -92,7 +94,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& op
   if (pid == 0) BecomeCommand(argv.data(), envp.data(), options, failure.write.get(), parent);
   if (pid < 0) return Fail(ErrorCode::kResource, "no process could be started: {}", TaskWords(errno));
   failure.write.Close();
-  ::setpgid(pid, pid);  // in the parent too, so that the group exists for both sides whichever runs first
+  // called in the parent and in the child, so that the group exists whichever of the two runs first
+  ::setpgid(pid, pid);
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guard));
   // A successful exec closes the pipe without a byte. Otherwise the child writes errno to it.
   int reason = 0;
@@ -122,11 +125,12 @@ std::optional<ExitStatus> ChildProcess::Reap() {
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     if (errno != ECHILD) return std::nullopt;
     if (guard_ != nullptr) guard_->Remove(pid_);
-    exit_status_ = ExitStatus{1, 0};  // other code of this process has reaped it
+    exit_status_ = ExitStatus{1, 0};  // other code of this process has reaped the child, so its exit status is unknown
     return exit_status_;
   }
   if (info.si_pid == 0) return std::nullopt;
-  ::kill(-pid_, SIGKILL);  // before waitpid, as long as the zombie keeps the group's number from being reused
+  // called before waitpid, because until waitpid the zombie prevents the reuse of the group's number
+  ::kill(-pid_, SIGKILL);
   if (guard_ != nullptr) guard_->Remove(pid_);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -26,13 +26,13 @@ struct Pipe {
   Fd read;
   Fd write;
 };
-// Makes a pipe whose both ends are closed by exec.
+// Makes a pipe. exec closes both of its ends.
 Result<Pipe> MakePipe();
 
 // How a process ended.
 struct ExitStatus {
-  int code = 0;    // its exit code, if it exited
-  int signal = 0;  // the signal that killed it; 0: it exited
+  int code = 0;    // the exit code, if the process exited
+  int signal = 0;  // the signal that killed the process; 0: the process exited
   bool failed() const { return code != 0 || signal != 0; }
   int AsExitCode() const { return signal != 0 ? 128 + signal : code; }
   std::string ToString() const;  // "exited with code 3", "was killed by SIGKILL"
@@ -41,11 +41,11 @@ struct ExitStatus {
 class GroupGuard;
 
 struct ChildOptions {
-  std::vector<std::string> command;  // found by the PATH in `environment`
+  std::vector<std::string> command;  // the command; the PATH in `environment` is searched for its program
   Variables environment;             // the complete environment of the child
-  int in = -1;                       // its stdin; -1: /dev/null
-  int out = -1;                      // its stdout; -1: that of this process
-  int err = -1;                      // its stderr; -1: that of this process
+  int in = -1;                       // the child's stdin; -1: /dev/null
+  int out = -1;                      // the child's stdout; -1: the stdout of this process
+  int err = -1;                      // the child's stderr; -1: the stderr of this process
   GroupGuard* guard = nullptr;       // must outlive the child; kills the child's process group if this process ends
 };
 
@@ -64,7 +64,8 @@ class ChildProcess {
 
   // Sends the signal to the whole process group. Does nothing after the child has been reaped.
   void Signal(int signal) const;
-  // Reaps the child if it has ended, and kills what is left of its process group. nullopt: the child still runs.
+  // If the child has ended, reaps it and kills the remaining processes of its process group. nullopt: the child still
+  // runs.
   std::optional<ExitStatus> Reap();
   // Waits up to `patience` for the end of the child, then kills its process group. Always reaps the child.
   ExitStatus ReapWithin(Duration patience);

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kLookEveryMs = 250;
 
-// Whether this /proc/PID/stat shows a stopped process. A process that a debugger holds does not count as stopped.
+// Whether `stat_fd`, an open /proc/PID/stat, shows a stopped process. A process that a debugger has stopped does not
+// count.
 bool IsStopped(int stat_fd) {
   std::array<char, 512> text{};  // "4711 (name) T ..."; the name may contain any character
   const ssize_t size = ::pread(stat_fd, text.data(), text.size(), 0);
@@ -29,13 +30,15 @@ bool IsStopped(int stat_fd) {
   return name_end != std::string_view::npos && stat.substr(name_end).starts_with(") T");
 }
 
-// The main function of the guard process. It serves until no process has the other end of `from_launcher` open,
-// which means that the launcher has ended. `launcher_stat`: -1 if /proc is not available.
+// The main function of the guard process. It runs until no process has the other end of `from_launcher` open, which
+// means that the launcher has ended. `launcher_stat`: -1 if /proc is not available.
 [[noreturn]] void Guard(int from_launcher, int launcher_stat) {
   ::setsid();  // signals to the launcher's group or session must not reach the guard
   ::dup2(from_launcher, STDIN_FILENO);
   const int stat_fd = launcher_stat < 0 ? -1 : ::dup2(launcher_stat, STDERR_FILENO + 1);
-  ::close(STDOUT_FILENO);  // a reader of this pipe must see its end when the launcher and its ranks have closed it
+  // The guard closes its copy, so that a reader of the launcher's stdout sees the end of the stream when the launcher
+  // and its ranks have closed it.
+  ::close(STDOUT_FILENO);
   ::close(STDERR_FILENO);
   ::close_range(stat_fd < 0 ? 3 : 4, ~0u, 0);
   OpenStandardStreams();
@@ -77,7 +80,7 @@ GroupGuard::GroupGuard() {
   if (pid > 0) to_guard_ = std::move(pipe->write);
 }
 
-void GroupGuard::Tell(pid_t word) {
+void GroupGuard::Send(pid_t word) {
   if (!to_guard_) return;
   while (::write(to_guard_.get(), &word, sizeof word) < 0 && errno == EINTR) {
   }

@@ -25,9 +25,9 @@ std::uint16_t BindTo(int fd, std::uint16_t port) {
 
 Result<HeldPort> HeldPort::Take(PortRange ports) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return Fail(ErrorCode::kResource, "no socket: {}", SystemWords(errno));
-  // SO_REUSEADDR is set only after bind, so that bind fails for every port that another socket has, with that option or
-  // not.
+  if (!fd) return Fail(ErrorCode::kResource, "a socket could not be created: {}", SystemWords(errno));
+  // SO_REUSEADDR is set only after bind, so that bind fails for every port that another socket uses, even if that
+  // socket has the option.
   std::uint16_t port = 0;
   if (!ports.IsSet()) port = BindTo(fd.get(), 0);
   for (int i = 0; ports.IsSet() && port == 0 && i < ports.count(); ++i)

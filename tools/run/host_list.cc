@@ -11,11 +11,11 @@
 namespace rondo {
 namespace {
 
-constexpr std::string_view kWanted = "wants HOST[:RANKS],... like a,b:4,user@c,[fe80::1]:2";
+constexpr std::string_view kWanted = "expected HOST[:RANKS],... like a,b:4,user@c,[fe80::1]:2";
 constexpr int kMaxRanks = 1'000'000;
 
-// Whether ssh and a shell can take the text for nothing but a name. A user or host that begins with "-" would be an
-// option.
+// Whether ssh and a shell treat the text only as a name. For example, they would treat a text that begins with "-" as
+// an option.
 bool IsName(std::string_view text) {
   constexpr std::string_view kBeside = "._-%:";
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -31,7 +31,7 @@ Result<HostEntry> ParseHost(std::string_view text) {
   HostEntry host;
   if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
     host.user = text.substr(0, at);
-    if (!IsName(host.user)) return wrong("has a wrong user");
+    if (!IsName(host.user)) return wrong("has an invalid user");
     text.remove_prefix(at + 1);
   }
   std::string_view rest;
@@ -40,20 +40,20 @@ Result<HostEntry> ParseHost(std::string_view text) {
     host.name = text.substr(1, end - 1);
     rest = end == text.size() ? "" : text.substr(end + 1);
     if (end == text.size() || host.name.find(':') == std::string::npos) return wrong("has no IPv6 address in brackets");
-    if (!rest.empty() && !rest.starts_with(':')) return wrong("goes on after its bracket");
+    if (!rest.empty() && !rest.starts_with(':')) return wrong("has other text than :RANKS after the bracket");
   } else {
     const std::size_t colon = std::min(text.find(':'), text.size());
     host.name = text.substr(0, colon);
     rest = text.substr(colon);
     if (rest.find(':', 1) != std::string_view::npos) return wrong("is an IPv6 address without brackets");
   }
-  if (!IsName(host.name)) return wrong(host.name.empty() ? "has no host" : "has a wrong host");
+  if (!IsName(host.name)) return wrong(host.name.empty() ? "has no host" : "has an invalid host");
   if (rest.empty()) return host;
   rest.remove_prefix(1);
   int ranks = 0;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), ranks);
   if (error != std::errc() || end != rest.data() + rest.size() || ranks < 1 || ranks > kMaxRanks) {
-    return wrong(fmt::format("has '{}' for a number of ranks", rest));
+    return wrong(fmt::format("has '{}' instead of a number of ranks", rest));
   }
   host.ranks = ranks;
   return host;
@@ -69,7 +69,7 @@ Result<std::vector<HostEntry>> ParseHosts(std::string_view list) {
     RONDO_ASSIGN(HostEntry host, ParseHost(item));
     const bool again =
         std::any_of(hosts.begin(), hosts.end(), [&](const HostEntry& other) { return other.name == host.name; });
-    if (again) return Fail(ErrorCode::kInvalidArgument, "names '{}' twice; say {}:RANKS once", host.name, host.name);
+    if (again) return Fail(ErrorCode::kInvalidArgument, "names '{}' twice; give {}:RANKS once", host.name, host.name);
     hosts.push_back(std::move(host));
   }
   return hosts;
@@ -95,11 +95,11 @@ Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, 
     left -= placed.ranks.count;
   }
   if (left > 0 && without_number == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "has room for {} ranks, but -N wants {}", ranks - left, ranks);
+    return Fail(ErrorCode::kInvalidArgument, "has room for {} ranks, but -N asks for {}", ranks - left, ranks);
   }
   Rank first = 0;
   const int sharing = std::max(without_number, 1);
-  int sharers = 0;  // hosts without a number that have got their share
+  int sharers = 0;  // how many of the hosts without a given number of ranks already have their ranks
   std::vector<PlacedHost> used;
   for (PlacedHost& placed : all) {
     if (!placed.host.ranks) placed.ranks.count = left / sharing + (sharers++ < left % sharing ? 1 : 0);

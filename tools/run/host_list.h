@@ -1,4 +1,5 @@
-// The hosts of `rondo run --hosts`, the ranks of each host, and how to reach the hosts. Values, no I/O.
+// The hosts of `rondo run --hosts`, the ranks of each host, and how to reach the hosts. Plain values and pure
+// functions, without I/O.
 #pragma once
 
 #include <optional>
@@ -12,11 +13,11 @@
 namespace rondo {
 
 struct HostEntry {
-  std::string user;          // "": the user that ssh takes by default
+  std::string user;          // the user name for ssh; "": ssh's default
   std::string name;          // host name or address, without brackets
-  std::optional<int> ranks;  // the most ranks that this host may get; nullopt: no limit
+  std::optional<int> ranks;  // the largest number of ranks for this host; nullopt: no limit
 
-  // "user@name", or "name" if no user is given: the form that messages show.
+  // The form that messages show: "user@name", or "name" if no user is given.
   std::string ToString() const;
   friend bool operator==(const HostEntry&, const HostEntry&) = default;
 };
@@ -28,7 +29,7 @@ Result<std::vector<HostEntry>> ParseHosts(std::string_view list);
 bool IsThisHost(const HostEntry& host, std::string_view own_name);
 
 struct SshOptions {
-  std::vector<std::string> command{"ssh"};  // and the user's options for it; options of OpenSSH are appended
+  std::vector<std::string> command{"ssh"};  // the ssh command, with the user's options; options of OpenSSH are appended
   std::string rondo;                        // path of the program rondo on the other hosts
 };
 
@@ -47,9 +48,9 @@ struct PlacedHost {
 };
 
 // Assigns ranks to hosts in the order of the list, and leaves out hosts without ranks. A host with a number of ranks
-// gets that many, or what is left. Hosts without a number share the rest as evenly as possible; the first ones get one
-// more. `own_name`: see IsThisHost. kInvalidArgument: there is room for fewer than `ranks`, or two entries are this
-// host.
+// gets that many, or fewer if fewer remain. Hosts without a number share the remaining ranks as evenly as possible; if
+// the division has a remainder, the first hosts get one rank more. `own_name`: see IsThisHost. kInvalidArgument: the
+// hosts have room for fewer than `ranks`, or two entries are this host.
 Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, int ranks, std::string_view own_name);
 
 }  // namespace rondo

@@ -15,7 +15,8 @@ namespace rondo {
 InputFeed::InputFeed() : is_terminal_(::isatty(STDIN_FILENO) == 1) {
   struct stat status {};
   const bool is_pipe = ::fstat(STDIN_FILENO, &status) == 0 && S_ISFIFO(status.st_mode);
-  // Another process may read from the same terminal or pipe, and take the bytes between our poll and our read.
+  // Opens stdin again with O_NONBLOCK, because another process may read the bytes between our poll and our read, and
+  // then our read would block.
   if (is_terminal_ || is_pipe) own_ = Fd(::open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
@@ -24,7 +25,8 @@ bool InputFeed::CanBeInherited() { return ::isatty(STDIN_FILENO) != 1 && !IsNonB
 bool InputFeed::MayRead() const {
   if (has_ended_) return false;
   if (!is_terminal_) return true;
-  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);  // -1: not our controlling terminal, so any process may read it
+  // -1: stdin is not our controlling terminal, so any process may read it.
+  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
   return foreground < 0 || foreground == ::getpgrp();
 }
 
@@ -39,7 +41,8 @@ bool InputFeed::Pump(const std::function<void(std::string_view)>& give) {
   std::array<char, 64 << 10> buffer;
   const ssize_t got = ::read(fd(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return false;
-  // The shell has put this process into the background just now. SIGTTIN is blocked, so the read failed instead.
+  // The shell has just put this process into the background. SIGTTIN is blocked, so the read failed instead of stopping
+  // this process.
   if (got < 0 && errno == EIO && !MayRead()) return false;
   has_ended_ = got <= 0;
   const std::string_view bytes(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);

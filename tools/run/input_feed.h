@@ -1,8 +1,8 @@
-// Forwards the stdin of the launcher to ranks. The launcher reads it and writes it to a pipe of each rank.
+// Forwards the stdin of the launcher to ranks. The launcher reads it and writes it to one pipe per rank.
 //
-// The launcher reads no more than what all of these ranks will soon take: the slowest rank sets the pace. Except for
-// the little that is in pipes, bytes that no rank reads stay there for the next program that reads this stdin. If the
-// launcher is a background process of its terminal, it reads nothing, because the input is meant for another program.
+// It stops reading while any of these ranks has kMaxUnread bytes unread, so the slowest rank sets the pace. Bytes that
+// the launcher has not read stay in its stdin for the next program that reads it. If the launcher is a background
+// process of its terminal, it reads nothing, because the input is meant for another program.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,18 +20,20 @@ namespace rondo {
 
 class InputFeed {
  public:
-  // A rank that has not read this many bytes gets no more for now.
+  // While a rank has this many bytes unread, no more input is read.
   static constexpr std::size_t kMaxUnread = 256 << 10;
 
   InputFeed();
 
-  // Whether a rank may inherit our stdin instead of being fed. It may if reads from this stdin block, and if it is not
-  // a terminal: only processes of the foreground group may read a terminal, and each rank has a group of its own.
+  // Whether a rank may inherit our stdin instead of being fed. It may if reads from this stdin block and it is not a
+  // terminal. A terminal cannot be inherited, because only processes of the foreground group may read it, and each rank
+  // has a group of its own.
   static bool CanBeInherited();
 
-  // Adds the descriptor that poll must wait for, if we may read. REQUIRES: ranks have room for more.
+  // Adds the descriptor that poll must wait for, if this process may read it. REQUIRES: no fed rank has kMaxUnread
+  // bytes unread.
   void AddDescriptors(std::vector<pollfd>& fds) const;
-  // Reads the bytes that are there, at most 64 KiB, and passes them to `give`; an empty text means the end. Returns
+  // Reads the available bytes, at most 64 KiB, and passes them to `give`; an empty text means the end of stdin. Returns
   // whether the user typed a whole line at a terminal.
   bool Pump(const std::function<void(std::string_view bytes)>& give);
   // Whether the end of stdin was read.

@@ -14,8 +14,9 @@
 namespace rondo {
 namespace {
 
-// The time from the first rank that ended with an error until the job names the rank that failed first. A rank that was
-// killed before may be reported later: it runs on another host, or the kernel still releases its resources.
+// After the first rank ended with an error, the job waits for this time before it names the rank that failed first. A
+// rank that was killed earlier may be reported later, because it runs on another host, or because the kernel is still
+// releasing its resources.
 constexpr Duration kLateNews = std::chrono::milliseconds(300);
 
 }  // namespace
@@ -140,7 +141,7 @@ void Job::WaitForNews() {
 
 void Job::TakeSignals() {
   for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
-    if (signal == SIGUSR1 || signal == SIGUSR2) {  // the ranks define their meaning
+    if (signal == SIGUSR1 || signal == SIGUSR2) {  // the ranks define what these signals mean
       SignalAll(signal);
       continue;
     }
@@ -158,15 +159,16 @@ void Job::TakeSignals() {
   }
 }
 
-// Stops the ranks by SIGSTOP, which no program can ignore: a rank that went on would wait for the stopped ones until
-// its timeout.
+// Stops the ranks by SIGSTOP, which no program can ignore. If a rank continued, it would wait for the stopped ranks
+// until its timeout.
 void Job::StopTogether() {
   SignalAll(SIGSTOP);
   SignalFd::Stop();
   GoOn();
 }
 
-// The phase's duration starts again, because ranks could not use that time while they were stopped.
+// Continues the stopped ranks. The time limit of the current phase starts again, because ranks could not use the time
+// while they were stopped.
 void Job::GoOn() {
   SignalAll(SIGCONT);
   if (phase_ != Phase::kRunning && phase_ != Phase::kGivenUp) Enter(phase_, phase_lasts_);
@@ -183,16 +185,18 @@ void Job::PumpOutput() {
   Enter(Phase::kTerminating, options_.grace);
 }
 
-// The reader of our output has closed it (| head), or the disk is full: the job has no purpose any more.
+// Called when the reader of our output has closed it (| head), or when the disk is full. The job must then end, because
+// its output is lost.
 bool Job::NoteLostOutput() {
   if (queue_.failure() == 0 || output_lost_) return false;
   output_lost_ = true;
   if (queue_.failure() != EPIPE)
-    Say("{} cannot be written: {}; ending the ranks", queue_.failed_stream(), std::strerror(queue_.failure()));
+    Say("{} cannot be written: {}; ending all ranks", queue_.failed_stream(), std::strerror(queue_.failure()));
   return true;
 }
 
-// All ranks have ended, but the reader of their last output may be slow. After an interrupt this wait is limited.
+// All ranks have ended, but the reader of their remaining output may be slow, so the launcher waits for it. After an
+// interrupt this wait is limited.
 void Job::DrainOutput() {
   TimePoint until = interrupted_by_ != 0 ? Later(clock_.Now(), options_.grace) : TimePoint::max();
   for (queue_.Flush(); !queue_.IsEmpty() && clock_.Now() < until; queue_.Flush()) {
@@ -233,9 +237,10 @@ void Job::GoOnWithout(const EndedRank& ended) {
   if (!first_failure_) first_failure_ = ended.status;
   lost_.push_back(Describe(ended));
   const int left = Running();
-  // A rank that starts again needs others that still run. If one has ended well, the rest may be about to end too.
+  // A restarted rank needs other ranks that continue to run. If one rank has exited with 0, the others will probably
+  // end soon, so no rank is restarted.
   const bool again = restarts_done_ < options_.restarts && left > 0 && ended_well_ == 0;
-  Say("{}; {}{}", lost_.back(), left > 0 ? fmt::format("going on with {}", left) : "no rank is left",
+  Say("{}; {}{}", lost_.back(), left > 0 ? fmt::format("continuing with {}", left) : "no rank is left",
       again ? ", and starting it again" : "");
   if (again) Restart(ended.rank);
 }
@@ -251,18 +256,19 @@ void Job::SayWhoWasLost() const {
       fmt::join(lost_, "; "), ended_well_);
 }
 
-// Whether a signal from outside killed the rank. SIGABRT, SIGPIPE and SIGTERM do not count: a rank that gives up
-// because another rank is lost can end by one of them, for example by an uncaught exception.
+// Whether a signal from outside killed the rank. SIGABRT, SIGPIPE and SIGTERM do not count. A rank can also end by one
+// of these when it has lost another rank, for example after an uncaught exception.
 bool Job::WasKilled(const ExitStatus& status) {
   return status.signal != 0 && status.signal != SIGABRT && status.signal != SIGPIPE && status.signal != SIGTERM;
 }
 
-// If several ranks have ended, the job suspects one that was killed: the others probably gave up because of it.
+// If several ranks have ended, the job suspects a rank that was killed, because the others probably ended as a
+// consequence.
 void Job::Suspect(const EndedRank& ended) {
   if (first_failure_ || interrupted_by_ != 0 || output_lost_) return;
   if (!suspect_) {
     judge_at_ = clock_.Now() + kLateNews;
-    Enter(Phase::kLastWords, options_.last_words);
+    Enter(Phase::kReporting, options_.report_time);
   }
   if (!suspect_ || (!WasKilled(suspect_->status) && WasKilled(ended.status))) suspect_ = ended;
 }
@@ -279,14 +285,14 @@ void Job::Judge() {
 
 void Job::Escalate() {
   if (phase_ == Phase::kRunning || phase_ == Phase::kGivenUp || clock_.Now() < next_phase_at_) return;
-  if (phase_ == Phase::kLastWords) {
+  if (phase_ == Phase::kReporting) {
     SignalAll(SIGTERM);
     Enter(Phase::kTerminating, options_.grace);
     return;
   }
   if (phase_ == Phase::kTerminating) {
     for (Rank rank = 0; rank < options_.ranks; ++rank)
-      if (ranks_[static_cast<std::size_t>(rank)].running) Say("{} did not end when asked; killing it", NameOf(rank));
+      if (ranks_[static_cast<std::size_t>(rank)].running) Say("{} did not end after SIGTERM; killing it", NameOf(rank));
     SignalAll(SIGKILL);
     Enter(Phase::kKilled, options_.grace);
     return;

@@ -1,4 +1,4 @@
-// A job of `rondo run`. It starts the ranks on this host and on others, and manages them until all have ended. It
+// A job of `rondo run`. It starts the ranks on this host and on other hosts, and manages them until all have ended. It
 // decides which rank failed first, which ranks must end, which ranks start again, and what the exit code is.
 #pragma once
 
@@ -26,26 +26,26 @@ struct JobPlace {
   RankRange ranks;
 };
 
-// Thread rule: one thread, the main one.
+// Thread rule: only the main thread.
 class Job {
  public:
   // All references must outlive the job.
   Job(const LaunchOptions& options, std::vector<JobPlace> places, const Clock& clock, const SignalFd& signals,
       OutputQueue& queue, TaggedOutput& output);
 
-  // Starts all ranks. After an error some ranks may run: they end when their hosts are destroyed.
+  // Starts all ranks. After an error some ranks may be running; they end when their RankHost objects are destroyed.
   Status Start();
   // Runs the job until all ranks have ended. Returns the exit code of the launcher.
   int SeeThrough();
 
  private:
-  // How far the end of the job has proceeded, and what was sent to the ranks that still run:
-  //   kRunning      nothing; no rank has failed, or the job goes on without those that have
-  //   kLastWords    nothing yet; after the first failure they have LaunchOptions::last_words to report it themselves
+  // The phases of the end of a job. Each row says what the launcher has sent to the ranks that still run:
+  //   kRunning      nothing, because no rank has failed, or the job continues without the failed ranks
+  //   kReporting    nothing yet; after the first failure, ranks have LaunchOptions::report_time to report it themselves
   //   kTerminating  SIGTERM, or the signal that interrupted the launcher
   //   kKilled       SIGKILL
-  //   kGivenUp      nothing more; ranks that do not obey SIGKILL count as ended
-  enum class Phase { kRunning, kLastWords, kTerminating, kKilled, kGivenUp };
+  //   kGivenUp      nothing more; ranks that run even after SIGKILL count as ended
+  enum class Phase { kRunning, kReporting, kTerminating, kKilled, kGivenUp };
   struct RankState {
     const JobPlace* place = nullptr;
     bool running = false;
@@ -63,15 +63,15 @@ class Job {
 
   Status StartRank(Rank rank, const Variables& more);
   RankInput InputOf(Rank rank) const;
-  bool TakesInput() const;  // whether any rank is fed and all fed ranks have room
+  bool TakesInput() const;  // whether some rank is fed (RankInput::kFed), and no fed rank has too much unread input
   void PumpInput();
   void WaitForNews();
   void TakeSignals();
   void PumpOutput();
   void DrainOutput();
-  bool NoteLostOutput();  // whether the loss of stdout or stderr is new
-  // When ranks must end, the launcher reads their output even if its own queue is full: a rank that is blocked in a
-  // write would not react to a signal.
+  bool NoteLostOutput();  // records a failure of stdout or stderr; returns whether it is new
+  // When ranks must end, the launcher reads their output even if its own queue is full. Otherwise a rank that is
+  // blocked in a write might not react to a signal.
   bool TakesOutput() const { return phase_ != Phase::kRunning || !queue_.IsFull(); }
   void TakeEnded();
   void GoOnWithout(const EndedRank& ended);
@@ -97,12 +97,12 @@ class Job {
   Phase phase_ = Phase::kRunning;
   TimePoint next_phase_at_;
   Duration phase_lasts_ = Duration::zero();
-  std::optional<EndedRank> suspect_;  // the rank that seems to have failed first, until judge_at_
+  std::optional<EndedRank> suspect_;  // the rank that probably failed first; the job decides this at judge_at_
   TimePoint judge_at_;
   std::optional<ExitStatus> first_failure_;
   int interrupted_by_ = 0;
   bool output_lost_ = false;
-  // For jobs that go on after ranks have failed.
+  // The members below are for jobs that continue after ranks have failed.
   std::vector<std::string> lost_;  // a description of each lost rank
   int ended_well_ = 0;
   int restarts_done_ = 0;

@@ -32,7 +32,7 @@
 namespace rondo {
 namespace {
 
-// The token of this process if it has one, otherwise a new one; "": the job has no token.
+// The token of this process if it has one, otherwise a new token; "": the job has no token.
 Result<std::string> TokenOfRanks(const LaunchOptions& options) {
   if (!options.with_token) return "";
   RONDO_ASSIGN(std::string token, TokenText("", ProcessEnvironment));
@@ -40,8 +40,8 @@ Result<std::string> TokenOfRanks(const LaunchOptions& options) {
   return MakeTokenText();
 }
 
-// The TLS options of ranks and store. A pre-shared key that neither a flag nor the environment gives is derived from
-// the token; without a token it is a new one.
+// The TLS options of ranks and store. If neither a flag nor the environment gives a pre-shared key, the key is derived
+// from the token. Without a token a new key is made.
 Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* token) {
   std::optional<TlsOptions> given;
   if (options.tls) given = TlsOptions{.mode = *options.tls};
@@ -56,7 +56,7 @@ Result<TlsOptions> TlsOfRanks(const LaunchOptions& options, const JobToken* toke
 }  // namespace
 
 Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
-  const SignalFd signals;  // before the store's thread, which must not receive these signals
+  const SignalFd signals;  // made before the store's thread starts, because that thread must not receive these signals
   GroupGuard guard;
   const bool spread = std::any_of(options.places.begin(), options.places.end(), [](auto& p) { return !p.here; });
   RONDO_ASSIGN(const std::string token, TokenOfRanks(options));
@@ -66,7 +66,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   RONDO_ASSIGN(const TlsOptions tls, TlsOfRanks(options, serve.token.get()));
   if (spread && token.empty() && tls.mode == TlsMode::kOff) {
     return Fail(ErrorCode::kInvalidArgument,
-                "--no-token: with ranks on other hosts everybody on the network could join the job: wants --tls");
+                "--no-token: with ranks on other hosts, any client on the network could join the job; add --tls");
   }
   RONDO_ASSIGN(serve.tls, TlsContext::Make(tls));
   std::optional<PortRange> ports = options.ports;
@@ -75,7 +75,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   }
   serve.ports = ports.value_or(PortRange{});
   RONDO_ASSIGN(const std::unique_ptr<TcpStoreServer> store, TcpStoreServer::Start(serve));
-  // If no port is free, MASTER_PORT is the store's own port. This works as long as the program serves nothing there.
+  // If no port is free, MASTER_PORT is the port of the launcher's store. This works only if the program serves nothing
+  // on MASTER_PORT.
   const Result<HeldPort> for_program = HeldPort::Take(serve.ports);
   std::random_device entropy;
   RankProcessOptions ranks{.command = options.command, .guard = &guard};
@@ -89,7 +90,7 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
                             {"RONDO_JOB", fmt::format("{:08x}{:08x}", entropy(), entropy())}});
   if (!token.empty()) ranks.environment.emplace_back(kTokenVariable, token);
   if (options.tls) ranks.environment.emplace_back(kTlsVariable, Name(*options.tls));
-  // With a token, ranks derive the key from it, or find RONDO_TLS_PSK in the environment.
+  // Only without a token, because with a token ranks derive the key from it, or find RONDO_TLS_PSK in the environment.
   if (token.empty() && tls.mode == TlsMode::kPsk) ranks.environment.emplace_back(kTlsPskVariable, TlsPskText(tls.psk));
   if (options.ports) ranks.environment.emplace_back("RONDO_PORTS", options.ports->ToString());
   if (options.timeout) {
@@ -103,8 +104,8 @@ Result<int> Launch(const LaunchOptions& options, const Clock& clock) {
   TaggedOutput output([&queue](int stream, std::string_view bytes) { queue.Write(stream, bytes); },
                       OutputPlaces::OfThisProcess(), options.tag_output, clock);
   ranks.output = [&output](Rank rank, int stream, std::string_view bytes) { output.Write(rank, stream, bytes); };
-  // Without tags, ranks inherit our stdout and stderr. But they do not expect a non-blocking stream: the launcher
-  // relays output to such a stream itself.
+  // Without tags, ranks inherit our stdout and stderr. But programs do not expect a non-blocking stream, so the
+  // launcher relays output to such a stream itself.
   if (!options.tag_output) std::erase_if(ranks.relayed, [](int stream) { return !IsNonBlocking(stream); });
   JobHosts hosts;
   if (spread) {
@@ -131,7 +132,7 @@ std::string OwnPath() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
   if (length > 0) return std::string(path.data(), static_cast<std::size_t>(length));
-  // Without /proc: the path by which this program was started.
+  // Without /proc, the result is the path with which this program was started.
   const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   std::error_code error;
   return started == nullptr ? "" : std::filesystem::absolute(started, error).string();

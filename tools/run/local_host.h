@@ -27,23 +27,23 @@ class LocalHost final : public RankHost {
   void AddDescriptors(std::vector<pollfd>& fds) const override;
   void Pump() override;
   std::vector<EndedRank> TakeEnded() override;
-  void GiveUp() override {}  // no process of this host survives SIGKILL
+  void GiveUp() override {}  // nothing to do, because no process of this host survives SIGKILL
   void Dismiss() override {}
   void Finish() override;
 
  private:
   RankProcess* Find(Rank rank) const;  // null: the rank was never started
-  // Notes the cgroups of all ranks. Runs soon after the last start, then at growing intervals.
+  // Records the cgroups of all ranks. Runs soon after the latest start of a rank, then at growing intervals.
   void LookAtGroups();
   void SetTimer(std::int64_t milliseconds);
 
   const std::string name_;
   const RankProcessOptions ranks_;
   std::vector<std::unique_ptr<RankProcess>>
-      processes_;  // also ranks that have ended: their own children may still write output
+      processes_;  // includes ranks that have ended, because their own children may still write output
   OomWatch memory_;
   Fd timer_;                        // expires when LookAtGroups must run again
-  std::int64_t look_after_ms_ = 0;  // the time to which timer_ is set
+  std::int64_t look_after_ms_ = 0;  // the interval to which timer_ was last set
   bool kills_ = false;              // whether Signal has sent SIGKILL to the ranks
 };
 

@@ -14,12 +14,14 @@ namespace {
 
 std::uint64_t MostUsed(const MemoryCgroup& group) { return group.peak_bytes.value_or(group.usage_bytes); }
 
-// The memory that was left when usage was highest. Not below zero: version 1 may count a few pages more than the limit.
+// The memory of the cgroup that was still free when usage was highest. The result is at least 0, although cgroup
+// version 1 can count a few pages more than the limit.
 std::uint64_t LeastLeft(const MemoryCgroup& group) {
   return *group.limit_bytes - std::min(*group.limit_bytes, MostUsed(group));
 }
 
-// Describes the limit that was reached: that of the cgroup with the least memory left, or the memory of the machine.
+// Describes the limit that was reached: the limit of the cgroup with the least remaining memory, or the memory of the
+// machine.
 std::string LimitText(const std::vector<MemoryCgroup>& groups) {
   const MemoryCgroup* tightest = nullptr;
   for (const MemoryCgroup& group : groups)
@@ -37,7 +39,8 @@ OomWatch::OomWatch(std::string root) : root_(std::move(root)), machine_kills_(Ma
 
 void OomWatch::Look(Rank rank, pid_t pid) {
   std::vector<std::string> folders = CgroupFolders("memory", root_, pid);
-  // Version 1 reports the root group for a process that is just ending. Do not replace a better answer by that.
+  // For a process that is ending, cgroup version 1 reports the root cgroup. This must not replace an earlier, more
+  // precise result.
   const auto known = folders_.find(rank);
   if (folders.empty() || (folders.size() == 1 && known != folders_.end() && known->second.size() > 1)) return;
   for (const std::string& folder : folders)

@@ -13,12 +13,12 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t kMuch = 1 << 20;
-constexpr std::size_t kMost = 64 << 20;
+constexpr std::size_t kMax = 64 << 20;
 
 }  // namespace
 
-// A terminal with room for one byte polls as writable, but a blocking write waits until the terminal has taken all
-// bytes.
+// Opens a terminal again with O_NONBLOCK. poll reports a terminal as writable if it has room for one byte, but a
+// blocking write would wait until the terminal has accepted all bytes.
 OutputQueue::OutputQueue() : streams_{Stream{.number = STDOUT_FILENO}, Stream{.number = STDERR_FILENO}} {
   for (Stream& stream : streams_) {
     if (::isatty(stream.number) == 0) continue;
@@ -29,7 +29,7 @@ OutputQueue::OutputQueue() : streams_{Stream{.number = STDOUT_FILENO}, Stream{.n
 
 void OutputQueue::Write(int stream, std::string_view bytes) {
   Stream& to = streams_[stream == STDERR_FILENO ? 1 : 0];
-  if (to.is_broken || to.unsent.size() >= kMost) return;
+  if (to.is_broken || to.unsent.size() >= kMax) return;
   to.unsent += bytes;
   Flush(to);
 }
@@ -43,7 +43,7 @@ void OutputQueue::Flush(Stream& stream) {
   while (sent < stream.unsent.size() && !stream.is_broken) {
     pollfd room{stream.fd(), POLLOUT, 0};
     if (::poll(&room, 1, 0) == 0) break;
-    // A pipe that polls as writable has room for at least PIPE_BUF bytes, so this write does not block.
+    // If poll reports a pipe as writable, it has room for at least PIPE_BUF bytes, so this write does not block.
     const ssize_t written =
         ::write(stream.fd(), stream.unsent.data() + sent, std::min<std::size_t>(PIPE_BUF, stream.unsent.size() - sent));
     if (written >= 0) {

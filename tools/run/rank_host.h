@@ -1,5 +1,5 @@
-// The interface to a host that runs some of a job's ranks: this host (local_host.h), or another one through an agent
-// (remote_host.h). The job (job.h) treats both alike.
+// The interface to a host that runs some of a job's ranks. The host is this host (local_host.h), or another host with
+// an agent (remote_host.h). The job (job.h) treats both in the same way.
 #pragma once
 
 #include <poll.h>
@@ -22,14 +22,14 @@ struct EndedRank {
   Rank rank = 0;
   pid_t pid = 0;
   ExitStatus status;
-  std::string why;  // if not empty: what messages say in place of the exit status, such as "was lost with its host"
+  std::string why;  // if not empty: text for messages that replaces the exit status, such as "was lost with its host"
 };
 
 // The stdin of a rank.
 enum class RankInput : std::uint8_t {
   kNone,  // empty
   kOurs,  // the stdin of this process; on this host only
-  kFed,   // the bytes that Feed brings
+  kFed,   // the bytes that are passed to Feed
 };
 
 // Thread rule: one thread.
@@ -47,22 +47,22 @@ class RankHost {
   // Passes bytes to the stdin of a rank with RankInput::kFed; an empty text ends it. The bytes are dropped if the rank
   // has ended or has closed its stdin.
   virtual void Feed(Rank rank, std::string_view bytes) = 0;
-  // The number of those bytes that have not been written to the rank's pipe yet.
+  // The number of bytes passed to Feed that have not been written to the rank's pipe yet.
   virtual std::size_t Unread(Rank rank) const = 0;
   // Sends the signal to all ranks that run.
   virtual void Signal(int signal) = 0;
 
   // Adds the descriptors that poll must wait for.
   virtual void AddDescriptors(std::vector<pollfd>& fds) const = 0;
-  // Makes progress without waiting for other hosts or ranks.
+  // Advances pending work without waiting for other hosts or ranks.
   virtual void Pump() = 0;
-  // Returns each rank that has ended, once. The output that it wrote before its end has been passed on.
+  // Returns the ranks that have ended since the previous call. All output that these ranks wrote has been passed on.
   virtual std::vector<EndedRank> TakeEnded() = 0;
-  // Counts the ranks as ended that did not end even after SIGKILL.
+  // From now on, ranks that have not ended even after SIGKILL count as ended.
   virtual void GiveUp() = 0;
-  // Says that all ranks have ended and no more will be started.
+  // Tells the host that all ranks have ended and that no more will be started.
   virtual void Dismiss() = 0;
-  // Passes on the rest of the ranks' output. REQUIRES: Dismiss was called.
+  // Passes on the remaining output of the ranks. REQUIRES: Dismiss was called.
   virtual void Finish() = 0;
 };
 

@@ -12,12 +12,12 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-// Reads in one call. The limit keeps a rank that never stops writing from blocking the launcher's other work. It covers
-// more than the capacity of a pipe.
+// The largest number of reads in one call. Without a limit, a rank that never stops writing would block the launcher's
+// other work. With this limit one call reads more than the capacity of a pipe.
 constexpr int kMaxReads = 32;
 
-// Our environment without the variables to leave out, and with those of the options; of two values the later one
-// counts.
+// Our environment without the variables to leave out, and with the variables of the options. If a name occurs twice,
+// the later value counts.
 Variables MergedEnvironment(const RankProcessOptions& options) {
   Variables merged;
   for (auto& [name, value] : ProcessVariables())
@@ -41,7 +41,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
   process->rank_ = options.rank;
   process->output_ = options.output;
   ChildOptions child{.command = options.command, .environment = MergedEnvironment(options), .guard = options.guard};
-  std::vector<Fd> write_ends;  // kept open until the child has them
+  std::vector<Fd> write_ends;  // kept open until the child has inherited them
   for (const int number : options.relayed) {
     RONDO_ASSIGN(Pipe pipe, MakePipe());
     (number == STDOUT_FILENO ? child.out : child.err) = pipe.write.get();
@@ -49,7 +49,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::Start(const RankProcessOptions
     process->streams_.push_back({number, std::move(pipe.read)});
     write_ends.push_back(std::move(pipe.write));
   }
-  Fd read_end;  // kept open until the child has it
+  Fd read_end;  // kept open until the child has inherited it
   if (options.input == RankInput::kOurs) child.in = STDIN_FILENO;
   if (options.input == RankInput::kFed) {
     RONDO_ASSIGN(Pipe pipe, MakePipe());

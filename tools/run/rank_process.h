@@ -1,4 +1,4 @@
-// A rank of a job on this host: a child process, with pipes for its input and output.
+// A rank of a job on this host. It is a child process with pipes for its input and output.
 #pragma once
 
 #include <poll.h>
@@ -18,16 +18,17 @@
 
 namespace rondo {
 
-// Called with what a rank wrote to its stdout (1) or stderr (2); empty `bytes` mean the end of that stream.
+// Called with bytes that a rank wrote to its stdout (1) or stderr (2); empty `bytes` mean the end of that stream.
 using OutputSink = std::function<void(Rank rank, int stream, std::string_view bytes)>;
 
 struct RankProcessOptions {
   Rank rank = 0;
   std::vector<std::string> command;  // found by PATH
-  Variables environment;             // added to our environment; of two values for a name the later one counts
-  std::function<bool(std::string_view variable)> leave_out;  // of our environment; null: nothing
+  Variables environment;             // added to our environment; if a name occurs twice, the later value counts
+  // Whether to remove this variable of our environment; null: remove nothing.
+  std::function<bool(std::string_view variable)> leave_out;
   RankInput input = RankInput::kNone;
-  OutputSink output;               // for the streams in `relayed`
+  OutputSink output;               // gets the output of the streams in `relayed`
   std::vector<int> relayed{1, 2};  // streams that go to `output`; the rank inherits the others from us
   GroupGuard* guard = nullptr;     // see ChildOptions::guard
 };
@@ -35,8 +36,8 @@ struct RankProcessOptions {
 // Thread rule: only the thread that started the rank (the kernel kills the child when that thread ends).
 class RankProcess {
  public:
-  // Starts the rank with no signal blocked. It inherits no descriptors but stdout and stderr, if they are not relayed,
-  // and stdin if its input is kOurs. kInvalidArgument: the command cannot be run; the message says why.
+  // Starts the rank with no signal blocked. The rank inherits only these descriptors: stdout and stderr if they are not
+  // relayed, and stdin if its input is kOurs. kInvalidArgument: the command cannot be run; the message says why.
   static Result<std::unique_ptr<RankProcess>> Start(const RankProcessOptions& options);
 
   Rank rank() const { return rank_; }
@@ -52,7 +53,7 @@ class RankProcess {
   // See RankHost::Feed and RankHost::Unread.
   void Feed(std::string_view bytes);
   std::size_t unread() const { return unread_.size(); }
-  // Writes waiting input, as far as the pipe has room.
+  // Writes waiting input until the pipe is full.
   void PumpInput();
 
  private:
@@ -68,8 +69,8 @@ class RankProcess {
   OutputSink output_;
   std::unique_ptr<ChildProcess> child_;
   std::vector<Stream> streams_;
-  Fd input_;            // our end of the pipe of a fed rank
-  std::string unread_;  // input that the pipe had no room for
+  Fd input_;            // our end of the pipe to the rank's stdin, if its input is RankInput::kFed
+  std::string unread_;  // input that did not fit into the pipe yet
   bool input_ends_ = false;
 };
 

@@ -28,11 +28,13 @@
 namespace rondo {
 namespace {
 
-// Output that may wait for the launcher to read it. If more waits, the agent reads no more output from its ranks.
+// The limit for output that waits until the launcher reads it. If more output waits, the agent reads no output from its
+// ranks.
 constexpr std::size_t kMaxQueuedBytes = 1 << 20;
-// A launcher's host that has crashed or cannot be reached closes no connection. TCP detects it only when we send.
+// The interval of `pulse`. If the launcher's host has crashed or cannot be reached, its connection is not closed, and
+// TCP detects this only when the agent sends.
 constexpr Duration kPulse = std::chrono::seconds(5);
-// The longest wait at the end, for a launcher that does not read the last output.
+// The longest wait at the end for a launcher that does not read the remaining output.
 constexpr Duration kFarewell = std::chrono::seconds(5);
 
 class Agent {
@@ -56,7 +58,7 @@ class Agent {
       pollfds_.clear();
       launcher_.AddDescriptors(pollfds_);
       ::poll(pollfds_.data(), pollfds_.size(), 100);
-      launcher_.Receive();  // otherwise poll would return at once as long as input waits
+      launcher_.Receive();  // otherwise poll would return at once while there is unread input
       launcher_.Flush();
     }
     return exit_code_;
@@ -106,7 +108,7 @@ class Agent {
       case AgentWordKind::kInput: {
         RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
         RONDO_ASSIGN(const std::string bytes, word.Text(1));
-        if (!host_) return Fail(ErrorCode::kProtocol, "input without a job");
+        if (!host_) return Fail(ErrorCode::kProtocol, "received input before a job");
         host_->Feed(static_cast<Rank>(rank), bytes);
         given_[static_cast<Rank>(rank)] += bytes.size();
         return {};
@@ -116,12 +118,13 @@ class Agent {
         if (host_) host_->Signal(static_cast<int>(number));
         return {};
       }
-      default: return Fail(ErrorCode::kProtocol, "'{}' is no word of a launcher", static_cast<char>(word.kind));
+      default:
+        return Fail(ErrorCode::kProtocol, "'{}' is not a message that a launcher sends", static_cast<char>(word.kind));
     }
   }
 
   Status TakeJob(const AgentWord& word) {
-    if (host_) return Fail(ErrorCode::kProtocol, "a second job");
+    if (host_) return Fail(ErrorCode::kProtocol, "received a second job");
     RONDO_ASSIGN(const std::string directory, word.Text(0));
     RONDO_ASSIGN(const std::int64_t grace_ms, word.Number(1, 0, INT32_MAX * std::int64_t{1000}));
     RONDO_ASSIGN(const std::int64_t words, word.Number(2, 1, static_cast<std::int64_t>(word.texts.size()) - 3));
@@ -140,7 +143,7 @@ class Agent {
     if (::chdir(directory.c_str()) != 0) {
       launcher_.Send(
           {AgentWordKind::kRefused,
-           {fmt::format("the working directory {} is not to be had there: {}", directory, strerror(errno))}});
+           {fmt::format("the working directory {} is not available there: {}", directory, strerror(errno))}});
       return {};
     }
     ranks.environment.emplace_back("PWD", directory);
@@ -153,12 +156,12 @@ class Agent {
     RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
     RONDO_ASSIGN(const std::int64_t fed, word.Number(1, 0, 1));
     RONDO_ASSIGN(const Variables environment, word.VariablesFrom(2));
-    if (!host_) return Fail(ErrorCode::kProtocol, "a rank without a job");
+    if (!host_) return Fail(ErrorCode::kProtocol, "received a rank before a job");
     if (phase_ != Phase::kServing) return {};
     if (const Status started =
             host_->Start(static_cast<Rank>(rank), environment, fed == 1 ? RankInput::kFed : RankInput::kNone);
         !started) {
-      Tell({static_cast<Rank>(rank), 0, ExitStatus{127, 0}, started.error().message()});
+      Report({static_cast<Rank>(rank), 0, ExitStatus{127, 0}, started.error().message()});
     } else {
       ++running_;
     }
@@ -169,7 +172,7 @@ class Agent {
     if (host_ && launcher_.queued() < kMaxQueuedBytes) host_->Pump();
   }
 
-  // Reports how much input the ranks have taken, so that the launcher can bound what waits here.
+  // Reports how much input the ranks have taken, so that the launcher can limit the input that waits here.
   void SayWhatWasTaken() {
     for (auto& [rank, given] : given_) {
       const std::size_t taken = given - std::min(given, host_->Unread(rank));
@@ -183,11 +186,11 @@ class Agent {
     if (!host_) return;
     for (const EndedRank& ended : host_->TakeEnded()) {
       --running_;
-      Tell(ended);
+      Report(ended);
     }
   }
 
-  void Tell(const EndedRank& ended) {
+  void Report(const EndedRank& ended) {
     launcher_.Send({AgentWordKind::kEnded,
                     {std::to_string(ended.rank), std::to_string(ended.pid), std::to_string(ended.status.code),
                      std::to_string(ended.status.signal), ended.why}});
@@ -199,7 +202,7 @@ class Agent {
     kill_at_ = Later(clock_.Now(), grace_);
     if (!host_) return;
     host_->Signal(SIGTERM);
-    host_->Signal(SIGCONT);  // the launcher may have stopped the ranks
+    host_->Signal(SIGCONT);  // needed because the launcher may have stopped the ranks
   }
 
   void Escalate() {
@@ -223,8 +226,8 @@ class Agent {
   int exit_code_ = 0;
 };
 
-// Moves a standard stream to another descriptor and opens /dev/null in its place. So nothing that is printed by mistake
-// can get among the words, and no rank inherits the connection.
+// Moves a standard stream to another descriptor and opens /dev/null in its place. So text that is printed by mistake
+// cannot corrupt the protocol, and no rank inherits the connection.
 Fd TakeStandardStream(int number) {
   Fd taken(::fcntl(number, F_DUPFD_CLOEXEC, 3));
   const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -236,7 +239,7 @@ Fd TakeStandardStream(int number) {
 
 int RunAgent(const Environment& environment, const Clock& clock) {
   if (::isatty(STDIN_FILENO) != 0) {
-    PrintError("rondo run-agent: rondo run starts it on other hosts and talks to it; it is of no use by hand\n");
+    PrintError("rondo run-agent: rondo run starts this program on other hosts; it cannot be used by hand\n");
     return 2;
   }
   const SignalFd signals;

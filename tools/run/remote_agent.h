@@ -1,5 +1,6 @@
-// The agent of `rondo run` on another host. It starts ranks as the launcher asks and watches them. It ends them when
-// the launcher has ended or the connection to it is lost. agent_words.h describes the protocol.
+// The agent of `rondo run` on another host. The agent starts the ranks that the launcher requests, and watches them. It
+// ends these ranks when the launcher has ended, or when the connection to the launcher is lost. agent_words.h describes
+// the protocol.
 #pragma once
 
 #include "base/clock.h"
@@ -7,9 +8,9 @@
 
 namespace rondo {
 
-// Serves the launcher over stdin and stdout, and takes both away from the rest of the process. Returns the exit code
-// after all ranks have ended and the launcher has no more to ask. REQUIRES: called from the main thread while no other
-// thread runs, at most once per process, because it takes over the process's signals.
+// Serves the launcher over stdin and stdout. The rest of the process cannot use these two any more. Returns the exit
+// code after all ranks have ended and the launcher has no further requests. REQUIRES: called from the main thread while
+// no other thread runs, at most once per process, because it takes over the process's signals.
 int RunAgent(const Environment& environment, const Clock& clock);
 
 }  // namespace rondo

@@ -16,13 +16,15 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMaxSaidBytes = 4096;  // of ssh's stderr; only the end is kept, which says why ssh failed
-// From the end of the agent's output to the exit of ssh, whose exit code says why the agent ended.
+// bytes of ssh's stderr that are kept: only the end, because the end says why ssh failed
+constexpr std::size_t kMaxSaidBytes = 4096;
+// The longest wait for the exit of ssh after the agent's output has ended. The exit code of ssh says why the agent
+// ended.
 constexpr Duration kLastMoment = std::chrono::seconds(1);
-// The longest wait for the last output after all ranks have ended.
+// The longest wait for the remaining output after all ranks have ended.
 constexpr Duration kAgentFarewell = std::chrono::seconds(10);
 
-// Quotes the text for the shell of the other host: ssh passes one line to it.
+// Quotes the text for the shell of the other host, because ssh passes one line to that shell.
 std::string Quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
@@ -37,7 +39,8 @@ Result<std::unique_ptr<RemoteHost>> RemoteHost::Dial(const HostEntry& host, cons
   RONDO_ASSIGN(Pipe out, MakePipe());
   RONDO_ASSIGN(Pipe err, MakePipe());
   ChildOptions ssh{.command = options.command, .environment = ProcessVariables()};
-  // ssh must give up before our own timeout, so that it can say why. The keep-alive options detect a lost host in 45 s.
+  // ssh must give up before our own timeout, so that it can report the reason. The keep-alive options detect a lost
+  // host in 45 s.
   const auto connect_s = std::chrono::duration_cast<std::chrono::seconds>(patience * 3 / 4).count();
   for (const std::string& word : {std::string("-T"), std::string("-oBatchMode=yes"),
                                   fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(connect_s, 1)),
@@ -102,7 +105,7 @@ void RemoteHost::AddDescriptors(std::vector<pollfd>& fds) const {
 void RemoteHost::Pump() {
   if (failure_) return;
   agent_.Flush();
-  // Check for the end of ssh first: then Receive gets everything that the agent sent before.
+  // Check for the end of ssh before Receive, so that Receive gets everything that the agent sent.
   const bool ended = ssh_->Reap().has_value();
   agent_.Receive();
   TakeErrors();
@@ -132,17 +135,18 @@ Status RemoteHost::Take(const AgentWord& word) {
     case AgentWordKind::kHello: {
       RONDO_ASSIGN(const std::string version, word.Text(0));
       if (version != kRondoVersion) {
-        return Fail(ErrorCode::kVersionMismatch, "{} there is of version {}, and this is {}", options_.rondo, version,
+        return Fail(ErrorCode::kVersionMismatch,
+                    "{} on that host has version {}, but rondo on this host has version {}", options_.rondo, version,
                     kRondoVersion);
       }
       RONDO_ASSIGN(caller_, word.Text(1));
       RONDO_ASSIGN(own_address_, word.Text(2));
-      greeted_ = true;
+      handshake_done_ = true;
       return {};
     }
     case AgentWordKind::kReady:
       ready_ = true;
-      said_.clear();  // drops banners that the host printed at login
+      said_.clear();  // drops the banners that the host printed at login
       return {};
     case AgentWordKind::kRefused: {
       RONDO_ASSIGN(const std::string why, word.Text(0));
@@ -162,7 +166,7 @@ Status RemoteHost::Take(const AgentWord& word) {
       RONDO_ASSIGN(const std::int64_t signal, word.Number(3, 0, SIGRTMAX));
       RONDO_ASSIGN(const std::string why, word.Text(4));
       if (running_.erase(static_cast<Rank>(rank)) == 0) {
-        return Fail(ErrorCode::kProtocol, "its agent told of the end of rank {}, which does not run there", rank);
+        return Fail(ErrorCode::kProtocol, "its agent reported the end of rank {}, which does not run there", rank);
       }
       ended_.push_back({static_cast<Rank>(rank), static_cast<pid_t>(pid),
                         ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
@@ -176,11 +180,12 @@ Status RemoteHost::Take(const AgentWord& word) {
       return {};
     }
     case AgentWordKind::kPulse: return {};
-    default: return Fail(ErrorCode::kProtocol, "'{}' is no word of an agent", static_cast<char>(word.kind));
+    default:
+      return Fail(ErrorCode::kProtocol, "'{}' is not a message that an agent sends", static_cast<char>(word.kind));
   }
 }
 
-// Collects what ssh prints to stderr. The agent prints there only if it cannot go on.
+// Collects the text that ssh prints to stderr. The agent prints there only if it cannot continue.
 void RemoteHost::TakeErrors() {
   std::array<char, 4096> buffer;
   while (errors_) {
@@ -214,13 +219,15 @@ Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
   const std::string& ssh = options_.command.front();
   if (ready_) {
     return Error(ErrorCode::kUnreachable,
-                 fmt::format("{}: its agent is gone: {} {}{}", name_, ssh, status.ToString(), because));
+                 fmt::format("{}: its agent ended: {} {}{}", name_, ssh, status.ToString(), because));
   }
   if (status.code == 127 || status.code == 126) {
     return Error(ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} cannot be run there (--remote-rondo PATH){}", name_, options_.rondo, because));
+                 fmt::format("{}: {} cannot be run there; give its path by --remote-rondo PATH{}", name_,
+                             options_.rondo, because));
   }
-  if (status.signal == 0 && status.code != 255) {  // the exit code of what ssh ran; ssh's own is 255
+  if (status.signal == 0 && status.code != 255) {
+    // status.code is the exit code of the program that ssh ran, because ssh itself fails with 255.
     return Error(ErrorCode::kVersionMismatch,
                  fmt::format("{}: {} there does not answer as rondo's agent, and exited with "
                              "code {}{}",
@@ -239,7 +246,7 @@ void RemoteHost::Lose(Error why) {
 }
 
 void RemoteHost::GiveUp() {
-  if (!failure_) Lose(Error(ErrorCode::kTimeout, fmt::format("{}: it does not answer", name_)));
+  if (!failure_) Lose(Error(ErrorCode::kTimeout, fmt::format("{}: the host does not answer", name_)));
 }
 
 void RemoteHost::Finish() {

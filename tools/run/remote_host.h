@@ -1,5 +1,5 @@
-// A host whose ranks run under an agent: the launcher's end of the protocol with that agent (agent_words.h). The
-// launcher starts the agent by ssh.
+// A host whose ranks are started by an agent. This is the launcher's side of the protocol with that agent
+// (agent_words.h). The launcher starts the agent by ssh.
 #pragma once
 
 #include <map>
@@ -19,31 +19,33 @@
 
 namespace rondo {
 
-// What all ranks of a host have in common.
+// The values that are the same for all ranks of a host.
 struct AgentJob {
   std::string directory;
-  Duration grace = Duration::zero();  // from SIGTERM to SIGKILL, if the launcher ends before its ranks
+  Duration grace = Duration::zero();  // the time from SIGTERM to SIGKILL, if the launcher ends before its ranks
   std::vector<std::string> command;
   Variables environment;
 };
 
-// Pump advances a host through these states: dialed, greeted, then after Order ready; then its ranks can be started. It
-// can fail in every state.
+// A host has three states: dialed, handshake done, and ready (after Order). When the host is ready, its ranks can be
+// started. Pump advances the state. The host can fail in every state.
 class RemoteHost final : public RankHost {
  public:
-  // Starts ssh. `patience`: the time in which it must connect. `output` gets what ranks write, and must outlive the
-  // host. kInvalidArgument: the ssh command cannot be run.
+  // Starts ssh. `patience`: the time within which ssh must connect. `output` gets what ranks write, and must outlive
+  // the host. kInvalidArgument: the ssh command cannot be run.
   static Result<std::unique_ptr<RemoteHost>> Dial(const HostEntry& host, const SshOptions& options, Duration patience,
                                                   const Clock& clock, TaggedOutput& output);
 
   // The first reason why this host cannot be used any more, with the host's name.
   const std::optional<Error>& failure() const { return failure_; }
-  // What ssh has printed to stderr so far, for a message about a timeout; "" if nothing.
+  // What ssh has printed to stderr so far, for a message about a timeout; "" if it has printed nothing.
   std::string WhatSshSaid() const;
-  bool greeted() const { return greeted_; }
-  // The address by which that host sees this one; "" if SSH_CONNECTION does not say. REQUIRES: greeted().
+  bool handshake_done() const { return handshake_done_; }
+  // The address of this host as the other host sees it; "" if SSH_CONNECTION does not contain it. REQUIRES:
+  // handshake_done().
   const std::string& caller() const { return caller_; }
-  // The address of that host to which ssh connected; "" if SSH_CONNECTION does not say. REQUIRES: greeted().
+  // The address of the other host to which ssh connected; "" if SSH_CONNECTION does not contain it. REQUIRES:
+  // handshake_done().
   const std::string& own_address() const { return own_address_; }
   void Order(const AgentJob& job);
   bool ready() const { return ready_; }
@@ -87,13 +89,14 @@ class RemoteHost final : public RankHost {
   std::unique_ptr<ChildProcess> ssh_;
 
   bool magic_ = false;  // whether kAgentMagic has arrived
-  bool greeted_ = false;
+  bool handshake_done_ = false;
   bool ready_ = false;
   std::string caller_;
   std::string own_address_;
   std::optional<Error> failure_;
   std::set<Rank> running_;
-  std::map<Rank, std::size_t> unread_;  // by rank: input bytes sent that the agent has not yet reported as taken
+  // For each rank, the number of input bytes that were sent, but that the agent has not yet reported as taken.
+  std::map<Rank, std::size_t> unread_;
   std::vector<EndedRank> ended_;
 };
 

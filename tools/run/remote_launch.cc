@@ -22,7 +22,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(60);
 
-// Waits until `done` holds for all hosts, and returns 0; or returns the signal that interrupted the wait.
+// Waits until `done` is true for all hosts, and returns 0. If a signal interrupts the wait, returns the signal.
 Result<int> Await(const std::vector<RemoteHost*>& hosts, bool (RemoteHost::*done)() const, TimePoint deadline,
                   const Clock& clock, const SignalFd& signals) {
   while (true) {
@@ -39,7 +39,7 @@ Result<int> Await(const std::vector<RemoteHost*>& hosts, bool (RemoteHost::*done
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.Now()).count();
     if (left_ms <= 0) {
       const std::string said = (*late)->WhatSshSaid();
-      return Fail(ErrorCode::kTimeout, "{}: it did not answer in time (--timeout){}", (*late)->name(),
+      return Fail(ErrorCode::kTimeout, "{}: the host did not answer in time (--timeout){}", (*late)->name(),
                   said.empty() ? "" : ": " + said);
     }
     std::vector<pollfd> fds{{signals.get(), POLLIN, 0}};
@@ -58,30 +58,30 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
   if (!options.master_address.empty()) return options.master_address;
   const std::string& caller = host.caller();
   if (caller.empty()) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        "{}: its SSH_CONNECTION does not say by which address it sees this host: wants --master-address ADDRESS",
-        host.name());
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: its SSH_CONNECTION does not say at which address it sees this host; give --master-address ADDRESS",
+                host.name());
   }
-  const bool scoped = caller.find('%') != std::string::npos;  // a link-local address names an interface of that host
+  // true: a link-local address, with the name of the other host's interface
+  const bool scoped = caller.find('%') != std::string::npos;
   if (!scoped && !IsOurs(caller, clock)) {
     PrintError(
-        "{}: {} sees this host as {}, which is none of its addresses (a jump host, or translated): unless ranks "
-        "there reach the store at it, say --master-address ADDRESS\n",
+        "{}: {} sees this host at {}, which is not one of its addresses (perhaps because of a jump host or address "
+        "translation); if ranks there cannot reach the store at this address, give --master-address ADDRESS\n",
         options.program, host.name(), caller);
   }
   return caller;
 }
 
-// The address at which rank 0 can serve the program's own store: that of rank 0's host as the launcher reaches it. "":
-// it is this host, or SSH_CONNECTION does not say.
+// The address at which rank 0 can serve the program's own store: the address of rank 0's host to which ssh connected.
+// "": rank 0 is on this host, or SSH_CONNECTION does not contain the address.
 std::string ProgramAddress(const std::vector<JobPlace>& remote, const std::vector<RemoteHost*>& others) {
   for (std::size_t i = 0; i < others.size(); ++i)
     if (remote[i].ranks.first == 0 && remote[i].ranks.count > 0) return others[i]->own_address();
   return "";
 }
 
-// The store's address for ranks on this host. It must be one that other hosts can reach, too: ranks may pass it on.
+// The store's address for ranks on this host. Other hosts must be able to reach it, too, because ranks may pass it on.
 std::string StoreAddressHere(const LaunchOptions& options, const std::vector<RemoteHost*>& others, const Clock& clock) {
   if (!options.master_address.empty()) return options.master_address;
   const auto one =
@@ -108,7 +108,7 @@ Result<AgentJob> JobOf(const LaunchOptions& options, const RankProcessOptions& r
   AgentJob job{.grace = options.grace, .command = ranks.command};
   std::error_code error;
   job.directory = std::filesystem::current_path(error).string();
-  if (error) return Fail(ErrorCode::kInvalidArgument, "the working directory is not to be had: {}", error.message());
+  if (error) return Fail(ErrorCode::kInvalidArgument, "the working directory is not available: {}", error.message());
   job.environment = OurRondoVariables(options);
   for (const auto& [name, value] : ranks.environment) SetVariable(job.environment, name, value);
   return job;
@@ -130,7 +130,7 @@ Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptio
     reached.hosts.push_back(std::move(host));
     reached.places.push_back({others.back(), place.ranks});
   }
-  RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::greeted, deadline, clock, signals));
+  RONDO_ASSIGN(reached.interrupted_by, Await(others, &RemoteHost::handshake_done, deadline, clock, signals));
   if (reached.interrupted_by != 0) return reached;
   const std::string of_program = ProgramAddress(reached.places, others);
   const auto set_addresses = [&](Variables& variables, const std::string& ours) {

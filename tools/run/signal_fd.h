@@ -1,4 +1,4 @@
-// The signals that a program which starts ranks must handle, as a descriptor.
+// Makes the signals that a launcher must handle readable from a file descriptor.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -11,8 +11,8 @@
 namespace rondo {
 
 // Blocks these signals in this thread and in all threads and processes that it starts later: SIGCHLD, SIGINT, SIGQUIT,
-// SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored (nohup). SIGTTIN is blocked too but
-// never delivered: instead, a read from the terminal fails with EIO. SIGPIPE is ignored. REQUIRES: made before any
+// SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored (nohup). SIGTTIN is also blocked, but is
+// never delivered. Instead, a read from the terminal fails with EIO. SIGPIPE is ignored. REQUIRES: made before any
 // other thread; one per process.
 class SignalFd {
  public:
@@ -22,11 +22,13 @@ class SignalFd {
     for (const int signal : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGTTIN})
       ::sigaddset(&set, signal);
     struct sigaction hangup {};
-    // If an ignored signal is blocked, the kernel delivers it to the descriptor all the same.
+    // An ignored SIGHUP is not blocked: if it were, the kernel would deliver it to the descriptor although it is
+    // ignored.
     if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) ::sigaddset(&set, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);  // some daemons leave it ignored, and then the kernel reaps our children
+    // Some daemons start programs with SIGCHLD ignored, and then the kernel would reap our children.
+    ::signal(SIGCHLD, SIG_DFL);
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   }
 
@@ -34,8 +36,8 @@ class SignalFd {
   static bool IsInterrupt(int signal) {
     return signal == SIGINT || signal == SIGQUIT || signal == SIGTERM || signal == SIGHUP;
   }
-  // Stops this process as SIGTSTP does by default. Returns when SIGCONT has continued it; at once if no shell could do
-  // so (the process group is orphaned).
+  // Stops this process as SIGTSTP does by default. Returns when SIGCONT has continued it. If no shell could continue it
+  // (the process group is orphaned), returns at once without stopping.
   static void Stop() {
     sigset_t stop;
     ::sigemptyset(&stop);

@@ -103,7 +103,7 @@ void TaggedOutput::Emit(const Source& source, std::string_view bytes) {
   const std::string tag = fmt::format("[{}] ", source.first);
   std::string text;
   if (sink.is_open && sink.owner != source) {
-    // On a terminal a progress bar may replace another one. Other text is kept.
+    // On a terminal a progress bar may replace the progress bar of another rank. Other text is kept.
     text = sink.is_terminal && sink.has_returned && bytes.front() == '\r' ? "\r\033[K" : "\n";
     BeginLine(sink);
   }

@@ -1,13 +1,14 @@
 // Merges the output of all ranks into our stdout and stderr, with the tag "[rank] " in front of every line.
 //
-// Output is bytes, not lines: a prompt or a progress bar writes no line feed for a long time, and the user must see it
-// at once. So an unfinished line waits for its end only for kHoldLine, which keeps lines whole that are written in
-// pieces. After that the launcher writes it as it is, and the line belongs to that rank until another rank writes. The
-// launcher then ends the line, and the first rank's next bytes begin a line of their own, with a tag. After a carriage
-// return the next text begins with the tag again. On a terminal the progress bar of one rank may overwrite that of
-// another.
+// A rank may write lines in pieces. So an unfinished line waits for its end, and the pieces stay together. But it waits
+// only for kHoldLine. A prompt or a progress bar may write no line feed for a long time, and the user must see it.
+// After kHoldLine the launcher writes the unfinished line, and the line belongs to that rank until another rank writes.
+// If another rank writes, the launcher ends the line, and the first rank's next bytes begin a new line, with a tag.
+// After a carriage return the next text begins with the tag again. On a terminal the progress bar of one rank may
+// overwrite that of another.
 //
-// If stdout and stderr are the same terminal, pipe or file, lines of both are kept whole as if they were one stream.
+// If stdout and stderr are the same terminal, pipe or file, both are treated as one stream, so that their lines do not
+// mix.
 //
 // Thread rule: one thread.
 #pragma once
@@ -24,7 +25,7 @@
 
 namespace rondo {
 
-// What stdout and stderr of this process are; arrays have stdout first.
+// Describes stdout and stderr of this process; in arrays stdout is first.
 struct OutputPlaces {
   bool are_one = false;  // both write to the same terminal, pipe or file
   std::array<bool, 2> are_terminals{};
@@ -36,17 +37,17 @@ class TaggedOutput {
  public:
   static constexpr Duration kHoldLine = std::chrono::milliseconds(50);
 
-  // `write` is called with output for stdout (1) or stderr (2). `tags`: false passes the bytes of ranks on unchanged.
-  // The clock must outlive this object.
+  // `write` is called with output for stdout (1) or stderr (2). If `tags` is false, the bytes of ranks are passed on
+  // unchanged. The clock must outlive this object.
   TaggedOutput(std::function<void(int stream, std::string_view bytes)> write, OutputPlaces places, bool tags,
                const Clock& clock);
 
-  // Takes what a rank wrote to its stdout (1) or stderr (2). Empty `bytes` mean that the stream has ended; its last
-  // line is then ended too.
+  // Takes bytes that a rank wrote to its stdout (1) or stderr (2). Empty `bytes` mean that the stream has ended; its
+  // last line is then ended, too.
   void Write(Rank rank, int stream, std::string_view bytes);
   // Writes a whole line of the launcher itself to stderr.
   void WriteOwn(std::string_view line);
-  // Must be called when the user has pressed Return on the terminal: the terminal has echoed it and begun a new line.
+  // Must be called when the user has pressed Return on the terminal, because the terminal has then begun a new line.
   void OnTerminalInput();
   // Writes all waiting text and ends open lines. No rank may write any more; some streams may not have ended.
   void Finish();
@@ -57,7 +58,7 @@ class TaggedOutput {
 
  private:
   using Source = std::pair<Rank, int>;  // a rank and its stream
-  // The begin of a line that waits for its end.
+  // The beginning of a line that waits for its end.
   struct Held {
     std::string bytes;
     TimePoint since;
@@ -66,9 +67,9 @@ class TaggedOutput {
   struct Sink {
     int stream = 1;
     bool is_terminal = false;
-    bool is_open = false;       // the line has begun and not ended
+    bool is_open = false;       // the line has begun but has not ended
     Source owner = {0, 0};      // the source of the open line
-    bool tag_is_due = true;     // a tag must be written before the next character that is no line end
+    bool tag_is_due = true;     // a tag must be written before the next character that does not end a line
     bool is_tagged = false;     // the line has a tag already
     bool has_returned = false;  // the line contains a carriage return, so it is a progress bar
   };

@@ -25,7 +25,8 @@ constexpr Duration kNamePatience = std::chrono::seconds(10);
 
 // Serves until SIGINT or SIGTERM. Returns the exit code.
 int Serve(const HostPort& address, PortRange ports, const std::string& job, const Identity& identity) {
-  // sigwait below takes these signals. Block them before the server starts its thread, which inherits the mask.
+  // sigwait below receives these signals. They must be blocked before the server starts its thread, because the thread
+  // inherits the signal mask.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
@@ -48,7 +49,8 @@ int Serve(const HostPort& address, PortRange ports, const std::string& job, cons
     return kExitFailed;
   }
   if (options.token)
-    PrintError("rondo store: only for who knows the token of fingerprint {}\n", options.token->Fingerprint());
+    PrintError("rondo store: only processes that know the token with fingerprint {} are served\n",
+               options.token->Fingerprint());
   fmt::print("listening on {}\n", (*server)->Describe());
   if (const int failed = FlushStdout(); failed != 0)
     return Complain("store", fmt::format("stdout cannot be written: {}", std::strerror(failed)), kExitFailed);
@@ -71,21 +73,19 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("store", "Serve a rendezvous store until SIGINT or SIGTERM");
   command->footer(
-      "The first line on standard output is 'listening on tcp://HOST:PORT', with the port that was bound.\n"
-      "Ranks meet there with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.\n"
-      "With variable RONDO_TOKEN set only processes that know the same token are served; the line on standard error\n"
-      "that says so has its fingerprint. 'openssl rand -hex 32' makes one.\n"
-      "With TLS they need the same RONDO_TLS and key, or certificates of the same CA; without RONDO_TLS_PSK the key\n"
-      "for psk comes from the token.\n"
-      "How many foreign clients were dropped, and who was refused, is said at the end.");
+      "The first line on standard output is 'listening on tcp://HOST:PORT', with the port that was bound.\nRanks use "
+      "this store with --rendezvous tcp://HOST:PORT and RONDO_EXTERNAL_STORE=1.\nIf variable RONDO_TOKEN is set, only "
+      "processes that know the same token are served; a line on standard error\ngives its fingerprint. 'openssl rand "
+      "-hex 32' makes one.\nWith TLS they need the same RONDO_TLS and key, or certificates of the same CA; without "
+      "RONDO_TLS_PSK the key\nfor psk comes from the token.\nThe number of dropped foreign clients and the refused "
+      "processes are printed at the end.");
   command
       ->add_option("--listen", flags->listen,
-                   "Address to serve, HOST:PORT or [IPV6]:PORT; host * is every interface, port 0 any free one (of "
-                   "variable RONDO_PORTS, "
-                   "where that is set)")
+                   "Address to listen on, HOST:PORT or [IPV6]:PORT; host * means every interface, port 0 any free port "
+                   "(of variable RONDO_PORTS, if set)")
       ->required()
       ->type_name("HOST:PORT");
-  command->add_option("--job", flags->job, "Serve processes of this job only (default: of any)")->type_name("ID");
+  command->add_option("--job", flags->job, "Serve processes of this job only (default: any job)")->type_name("ID");
   AddTls(*command, flags->tls);
   command->callback([flags, &exit_code] {
     const auto address = ParseHostPort(flags->listen);

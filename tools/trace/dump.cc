@@ -19,8 +19,8 @@ namespace rondo {
 namespace {
 
 constexpr std::array<std::string_view, 4> kStates{"scheduled", "started", "completed", "failed"};
-constexpr std::array<std::string_view, 5> kMeetingAll{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                                      "barrier"};
+constexpr std::array<std::string_view, 5> kSynchronizing{"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                         "barrier"};
 
 constexpr std::string_view kGroupOfAll = "0";  // the name of a communicator that is not the result of Split
 
@@ -55,7 +55,7 @@ std::string InWords(const Json& ours, const RankFrame* frame) {
     text +=
         fmt::format(" {} {}", from_root ? "from" : "to", NameOfRank(frame, static_cast<Rank>(CountAt(ours, "root"))));
   }
-  if (ours.at("wide_partials").get<bool>()) text += " in wide partials";
+  if (ours.at("widened").get<bool>()) text += " in a wider type";
   return text;
 }
 
@@ -80,14 +80,15 @@ TracedOperation OperationFrom(const Json& entry, const RankFrame* frame) {
   operation.started = TimeOrNull(entry, "time_discovered_started_ns");
   operation.ended = TimeOrNull(entry, "time_discovered_completed_ns");
   if (operation.state == "failed") operation.ended = TimeAt(ours, "time_failed_ns");
-  if (operation.state == "completed" && (!operation.started || !operation.ended)) ThrowUnfit("completed, but not when");
+  if (operation.state == "completed" && (!operation.started || !operation.ended))
+    ThrowUnfit("a completed operation lacks the times of its start and end");
   if (message) {
     operation.what = MessageInWords(ours, frame);
   } else {
     operation.what = InWords(ours, frame);
     operation.algorithm = TextAt(ours, "algorithm");
     operation.coarse = ours.at("coarse").get<bool>();
-    operation.meets_all = IsOneOf(kMeetingAll, TextAt(ours, "collective"));
+    operation.synchronizes = IsOneOf(kSynchronizing, TextAt(ours, "collective"));
     operation.step = CountIfThere(ours, "step");
   }
   operation.bytes_done = CountIfThere(ours, "bytes_done");
@@ -104,20 +105,20 @@ std::vector<Rank> RanksFrom(const std::string& list) {
   return parsed.get<std::vector<Rank>>();
 }
 
-// Whether each rank's number is its index in the list.
+// Whether each element of the list is equal to its index.
 bool AreTheirPlaces(const std::vector<Rank>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i] != static_cast<Rank>(i)) return false;
   return true;
 }
 
-// Parses everything but the entries. Sets `where` to the part that is being parsed, for error messages.
+// Parses the whole dump except its entries. Sets `where` to the part that is being parsed, for error messages.
 Dump HeadFrom(const Json& json, std::string& where) {
   Dump dump;
   where = "rondo";
   const Json& ours = json.at("rondo");
   if (const std::uint64_t format = CountAt(ours, "format"); format != std::uint64_t{kDumpFormat})
-    ThrowUnfit(fmt::format("format is {}, this version reads {}", format, kDumpFormat));
+    ThrowUnfit(fmt::format("format is {}, but this version of rondo reads format {}", format, kDumpFormat));
   dump.job = TextAt(ours, "job");
   dump.generation = CountAt(ours, "generation");
   RankTrace origin;
@@ -146,7 +147,7 @@ Dump HeadFrom(const Json& json, std::string& where) {
     part.description = TextAt(config, "desc");
     part.ranks = RanksFrom(TextAt(config, "ranks"));
     if (std::find(part.ranks.begin(), part.ranks.end(), origin.rank) == part.ranks.end())
-      ThrowUnfit(fmt::format("rank {} of the job is none of its ranks", origin.rank));
+      ThrowUnfit(fmt::format("rank {} of the job is not a rank of this group", origin.rank));
     if (part.group != kGroupOfAll || !AreTheirPlaces(part.ranks))
       part.frame = std::make_shared<const RankFrame>(RankFrame{part.group, part.ranks});
     where = fmt::format("pg_status of {}", i);
@@ -166,7 +167,7 @@ Dump DumpFrom(const Json& json, std::string& where) {
     where = fmt::format("entries[{}]", i);
     const Json& entry = entries.at(i);
     const std::uint64_t group = CountAt(entry, "pg_id");
-    if (group >= dump.parts.size()) ThrowUnfit(fmt::format("pg_id {} is none of rondo.groups", group));
+    if (group >= dump.parts.size()) ThrowUnfit(fmt::format("pg_id {} is not in rondo.groups", group));
     RankTrace& trace = dump.parts[group].trace;
     (entry.at("is_p2p").get<bool>() ? trace.messages : trace.collectives)
         .push_back(OperationFrom(entry, dump.parts[group].frame.get()));
@@ -189,7 +190,7 @@ Result<Dump> ParseDump(const std::string& file, std::string_view text) {
     for (DumpedPart& part : dump.parts) part.trace.file = file;
     return dump;
   } catch (const Json::exception& error) {
-    const std::string place = where.empty() ? "" : where + ": ";  // JSON syntax errors contain line and column already
+    const std::string place = where.empty() ? "" : where + ": ";  // JSON syntax errors already contain line and column
     return Fail(ErrorCode::kInvalidArgument, "{}: {}{}", file, place, JsonReason(error));
   }
 }

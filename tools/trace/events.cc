@@ -96,7 +96,7 @@ class EventWriter {
                            {"args", ArgumentsOf(operation)}});
   }
 
-  // Messages overlap, so they are asynchronous events, which need not nest.
+  // Messages may overlap in time, so they are written as asynchronous events, which need not be nested.
   void AddMessage(Rank rank, int thread, const TracedOperation& operation, const RankTrace& of_rank) {
     const Duration end = std::max(operation.created, operation.ended.value_or(of_rank.dumped_at));
     const std::string id = fmt::format("{}.{}.{}", rank, thread, operation.number);

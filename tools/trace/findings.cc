@@ -21,7 +21,8 @@ ByNumber CollectivesOf(const GroupTrace& group) {
   return collectives;
 }
 
-// An operation that has not started may still change its algorithm.
+// Whether two ranks recorded different operations. Algorithms are compared only if both operations have started,
+// because before that the algorithm may still change.
 bool Differ(const TracedOperation& a, const TracedOperation& b) {
   return a.what != b.what || (a.started && b.started && a.algorithm != b.algorithm);
 }
@@ -48,50 +49,49 @@ std::vector<TraceMismatch> MismatchesOf(const ByNumber& collectives) {
   return mismatches;
 }
 
-// When a rank first entered an operation after `number`, and which operation that was.
+// The earliest time at which any rank entered an operation after `number`, and the number of that operation.
 std::optional<std::pair<Duration, std::uint64_t>> FirstBeyond(const GroupTrace& group, std::uint64_t number) {
   std::optional<std::pair<Duration, std::uint64_t>> first;
   for (const auto& [rank, trace] : group.dumped) {
     for (const TracedOperation& operation : trace.collectives) {
       if (operation.number <= number || !operation.started) continue;
       if (!first || *operation.started < first->first) first = {*operation.started, operation.number};
-      break;  // operations are ordered by number, and so by time
+      break;  // operations are ordered by number, and therefore by time
     }
   }
   return first;
 }
 
-TraceStanding StandingOf(const GroupTrace& group, Rank rank, const RankTrace& trace) {
-  TraceStanding standing;
-  standing.rank = rank;
-  standing.last_completed = trace.last_completed;
-  standing.failure = trace.failure;
+TraceRankState RankStateOf(const GroupTrace& group, Rank rank, const RankTrace& trace) {
+  TraceRankState state;
+  state.rank = rank;
+  state.last_completed = trace.last_completed;
+  state.failure = trace.failure;
   for (const TracedOperation& operation : trace.collectives) {
-    if (operation.number == trace.last_completed && operation.ended)
-      standing.since = trace.dumped_at - *operation.ended;
+    if (operation.number == trace.last_completed && operation.ended) state.since = trace.dumped_at - *operation.ended;
     if (operation.number == trace.last_completed + 1 && (operation.unfinished() || operation.state == "failed")) {
-      standing.current = operation;
+      state.current = operation;
       const Duration entered = operation.started.value_or(operation.created);
-      standing.in_current = operation.ended.value_or(trace.dumped_at) - entered;
+      state.in_current = operation.ended.value_or(trace.dumped_at) - entered;
     }
   }
-  const std::uint64_t behind_it = trace.last_completed + (standing.current ? 1 : 0);
-  standing.waiting = trace.last_enqueued > behind_it ? trace.last_enqueued - behind_it : 0;
+  const std::uint64_t behind_it = trace.last_completed + (state.current ? 1 : 0);
+  state.waiting = trace.last_enqueued > behind_it ? trace.last_enqueued - behind_it : 0;
   if (const auto beyond = FirstBeyond(group, std::max(trace.last_started, trace.last_enqueued));
       beyond && trace.dumped_at - beyond->first >= kBehindFrom) {
-    standing.not_entered = beyond->second;
-    standing.behind = trace.dumped_at - beyond->first;
+    state.not_entered = beyond->second;
+    state.behind = trace.dumped_at - beyond->first;
   }
-  return standing;
+  return state;
 }
 
 // When each rank entered the operation. For a coarse record the recorded time is a lower bound, and that time plus the
-// largest lag of the clock is an upper bound. Also, the others waited for the last rank, so it entered no later than
-// the first of them left.
+// largest delay of the coarse clock is an upper bound. Also, no rank leaves before all have entered. So each rank
+// entered no later than the earliest time at which another rank left.
 std::vector<Duration> ArrivalsOf(const GroupTrace& group, const OnRanks& on_ranks) {
   std::optional<Duration> first_to_leave;
   for (const auto& [rank, operation] : on_ranks)
-    if (!operation->coarse && operation->meets_all && operation->ended)
+    if (!operation->coarse && operation->synchronizes && operation->ended)
       first_to_leave = first_to_leave ? std::min(*first_to_leave, *operation->ended) : *operation->ended;
   std::vector<Duration> arrivals;
   for (const auto& [rank, operation] : on_ranks) {
@@ -100,7 +100,8 @@ std::vector<Duration> ArrivalsOf(const GroupTrace& group, const OnRanks& on_rank
     if (operation->coarse && first_to_leave && *first_to_leave > arrival) arrival = std::min(*first_to_leave, latest);
     arrivals.push_back(arrival);
   }
-  // If the operation was coarse on every rank, no rank waited for another, whatever the coarse clocks show.
+  // If the records of all ranks are coarse, the operation completed at once on every rank. So no rank waited for
+  // another, whatever the coarse clocks show.
   if (std::all_of(on_ranks.begin(), on_ranks.end(), [](const auto& one) { return one.second->coarse; }))
     std::fill(arrivals.begin(), arrivals.end(), arrivals.front());
   return arrivals;
@@ -162,12 +163,12 @@ const TraceLateness* GroupFindings::Straggler() const {
 }
 
 bool GroupFindings::IsHealthy() const {
-  const bool all_stand_well = std::none_of(standings.begin(), standings.end(), [](const TraceStanding& one) {
+  const bool all_ranks_are_well = std::none_of(rank_states.begin(), rank_states.end(), [](const TraceRankState& one) {
     return !one.failure.empty() || one.not_entered.has_value();
   });
   const bool none_failed = std::none_of(messages.begin(), messages.end(),
                                         [](const TraceMessage& one) { return one.operation.state == "failed"; });
-  return missing.empty() && mismatches.empty() && all_stand_well && none_failed;
+  return missing.empty() && mismatches.empty() && all_ranks_are_well && none_failed;
 }
 
 std::vector<GroupFindings> FindingsOf(const Trace& trace) {
@@ -180,7 +181,7 @@ std::vector<GroupFindings> FindingsOf(const Trace& trace) {
     findings.missing = group.Missing();
     const ByNumber collectives = CollectivesOf(group);
     findings.mismatches = MismatchesOf(collectives);
-    for (const auto& [rank, of_rank] : group.dumped) findings.standings.push_back(StandingOf(group, rank, of_rank));
+    for (const auto& [rank, of_rank] : group.dumped) findings.rank_states.push_back(RankStateOf(group, rank, of_rank));
     CompareArrivals(group, collectives, findings);
     CollectMessages(group, findings);
     all.push_back(std::move(findings));

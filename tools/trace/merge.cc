@@ -9,7 +9,8 @@
 namespace rondo {
 namespace {
 
-// The name of the clock that a rank uses; ranks with the same name share it. A rank without a host id has its own.
+// The name of the clock that a rank uses; ranks with the same name share it. A rank without a host id has a name of its
+// own.
 std::string ClockOf(const RankTrace& trace) {
   return trace.host_id.empty() ? fmt::format("{}, pid {}, rank {}", trace.host, trace.pid, trace.rank) : trace.host_id;
 }
@@ -34,24 +35,26 @@ void ForEachTrace(Trace& trace, Do apply) {
     for (auto& [rank, of_rank] : group.dumped) apply(of_rank);
 }
 
-// The range of corrections to one host's times that agree with all operations it shared with another host: adding any
-// time from `least` to `most` contradicts none of them.
+// The range of corrections to one host's times. If a time from `least` to `most` is added, no operation that this host
+// shared with another host contradicts the result.
 struct Bounds {
   std::optional<Duration> least, most;
 
-  // NotAfter: the other host's `start` was not after the first host's `end`. NotBefore: its `end` was not before
-  // `start`.
+  // NotAfter: the operation started on the other host at `start`. That was not after it ended on the first host, at
+  // `end`. NotBefore: the operation ended on the other host at `end`. That was not before it started on the first host,
+  // at `start`.
   void NotAfter(Duration start, Duration end) { most = most ? std::min(*most, end - start) : end - start; }
   void NotBefore(Duration end, Duration start) { least = least ? std::max(*least, start - end) : start - end; }
 };
 
-// The record of that operation if it bounds the clocks: the rank entered and left it at measured times. Otherwise null.
+// The record of operation `number` if it limits the possible difference of the clocks: a completed operation that
+// synchronizes the ranks, with precise times. Otherwise null.
 const TracedOperation* Telling(const RankTrace& trace, std::uint64_t number) {
   const auto at =
       std::lower_bound(trace.collectives.begin(), trace.collectives.end(), number,
                        [](const TracedOperation& one, std::uint64_t wanted) { return one.number < wanted; });
   if (at == trace.collectives.end() || at->number != number) return nullptr;
-  return at->meets_all && at->state == "completed" && !at->coarse ? &*at : nullptr;
+  return at->synchronizes && at->state == "completed" && !at->coarse ? &*at : nullptr;
 }
 
 Bounds BoundsOf(const Trace& trace, const std::string& first, const std::string& other) {
@@ -74,10 +77,10 @@ Bounds BoundsOf(const Trace& trace, const std::string& first, const std::string&
 }
 
 void AlignHosts(Trace& trace) {
-  // A host has one offset, that of its first dump: if its wall clock is set between two dumps, its ranks must stay
-  // aligned.
+  // A host has only one offset, which is that of its first dump. So its ranks stay aligned even if its wall clock is
+  // set between two dumps.
   std::map<std::string, Duration> offsets;
-  std::vector<std::string> clocks;  // in the order of their first ranks
+  std::vector<std::string> clocks;  // names of clocks, in the order of the first rank that uses each
   ForEachTrace(trace, [&](RankTrace& of_rank) {
     const auto [at, is_new] = offsets.emplace(ClockOf(of_rank), of_rank.clock_offset);
     if (is_new) {
@@ -118,7 +121,7 @@ Result<Trace> MergeDumps(std::vector<Dump> dumps) {
   std::map<std::string, std::string> first_file;  // by group
   for (Dump& dump : dumps) {
     if (dump.job != trace.job || dump.generation != trace.generation)
-      return Fail(ErrorCode::kInvalidArgument, "{} is of job {}, generation {}, but {} of job {}, generation {}",
+      return Fail(ErrorCode::kInvalidArgument, "{} is of job {}, generation {}, but {} is of job {}, generation {}",
                   dumps.front().file, trace.job, trace.generation, dump.file, dump.job, dump.generation);
     for (DumpedPart& part : dump.parts) {
       GroupTrace& group = groups[part.group];
@@ -137,7 +140,7 @@ Result<Trace> MergeDumps(std::vector<Dump> dumps) {
   }
   for (auto& [name, group] : groups) trace.groups.push_back(std::move(group));
   if (trace.groups.empty())
-    return Fail(ErrorCode::kInvalidArgument, "{} holds no group: nothing was recorded", dumps.front().file);
+    return Fail(ErrorCode::kInvalidArgument, "{} contains no group, so nothing was recorded", dumps.front().file);
   AlignHosts(trace);
   return trace;
 }

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The most lines that are printed of one kind; the rest is only counted.
-constexpr std::size_t kMostLines = 10;
+// The largest number of lines of one kind that are printed; the others are only counted.
+constexpr std::size_t kMaxLines = 10;
 
 double Us(Duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
@@ -48,23 +48,23 @@ std::string PlaceText(const TracedOperation& operation) {
   return fmt::format(", {} of {} bytes{}", operation.bytes_done.value_or(0), *operation.bytes_due, step);
 }
 
-std::string StandingText(const TraceStanding& standing) {
-  std::string text = fmt::format("  rank {}: ", standing.rank);
-  if (standing.current) {
-    const TracedOperation& current = *standing.current;
+std::string RankStateText(const TraceRankState& state) {
+  std::string text = fmt::format("  rank {}: ", state.rank);
+  if (state.current) {
+    const TracedOperation& current = *state.current;
     text +=
         fmt::format("{} #{} {} {} {}{}", current.state == "failed" ? "failed in" : "in", current.number, current.Text(),
-                    current.state == "failed" ? "after" : "for", TimeText(standing.in_current), PlaceText(current));
-  } else if (standing.last_completed == 0) {
+                    current.state == "failed" ? "after" : "for", TimeText(state.in_current), PlaceText(current));
+  } else if (state.last_completed == 0) {
     text += "in no operation so far";
   } else {
-    text += fmt::format("in no operation, after #{}", standing.last_completed);
-    if (standing.since) text += fmt::format(", which had completed {} before", TimeText(*standing.since));
+    text += fmt::format("in no operation, after #{}", state.last_completed);
+    if (state.since) text += fmt::format(", which completed {} earlier", TimeText(*state.since));
   }
-  if (standing.waiting > 0) text += fmt::format("; {} more issued behind it", standing.waiting);
-  if (standing.not_entered)
-    text += fmt::format("; BEHIND: it has not entered #{}, which others had entered {} before", *standing.not_entered,
-                        TimeText(standing.behind));
+  if (state.waiting > 0) text += fmt::format("; {} more issued behind it", state.waiting);
+  if (state.not_entered)
+    text += fmt::format("; BEHIND: it has not entered #{}, which other ranks entered {} earlier", *state.not_entered,
+                        TimeText(state.behind));
   return text + "\n";
 }
 
@@ -72,7 +72,7 @@ std::string StandingText(const TraceStanding& standing) {
 template <typename Items, typename Say>
 std::string FirstOf(const Items& items, Say say) {
   std::string text;
-  const std::size_t shown = std::min(items.size(), kMostLines);
+  const std::size_t shown = std::min(items.size(), kMaxLines);
   for (std::size_t i = 0; i < shown; ++i) text += say(items[i]);
   if (shown < items.size()) text += fmt::format("  and {} more\n", items.size() - shown);
   return text;
@@ -94,39 +94,41 @@ std::string MessageText(const TraceMessage& one) {
 
 std::string LatenessText(const GroupFindings& group) {
   if (group.compared == 0) return "";
-  std::string text = fmt::format("lateness, of {} operations that all of them entered:\n", group.compared);
+  std::string text = fmt::format("lateness in the {} operations that all ranks entered:\n", group.compared);
   text += FirstOf(group.lateness, [&](const TraceLateness& one) {
-    return fmt::format("  rank {}: {} after the first in the median, {} at most (#{}), last in {} of {}\n", one.rank,
+    return fmt::format("  rank {}: median {} after the first rank, at most {} (#{}), last rank in {} of {}\n", one.rank,
                        TimeText(one.median), TimeText(one.most), one.most_at, one.last, group.compared);
   });
   if (const TraceLateness* const latest = group.Straggler(); latest != nullptr)
-    text += fmt::format("straggler: rank {} came last in {:.0f}% of them, {} after the first in the median\n",
-                        latest->rank, 100.0 * static_cast<double>(latest->last) / static_cast<double>(group.compared),
-                        TimeText(latest->median));
+    text += fmt::format(
+        "straggler: rank {} was the last rank in {:.0f}% of these operations, with a median of {} after the first "
+        "rank\n",
+        latest->rank, 100.0 * static_cast<double>(latest->last) / static_cast<double>(group.compared),
+        TimeText(latest->median));
   return text;
 }
 
 std::string GroupText(const GroupFindings& group, const GroupTrace& trace) {
   std::string text = fmt::format("group {} ({}), {} {}\n", group.name, group.description, group.ranks.size(),
                                  group.ranks.size() == 1 ? "rank" : "ranks");
-  if (!group.missing.empty()) text += fmt::format("MISSING: {} left no records\n", RanksText(group.missing));
+  if (!group.missing.empty()) text += fmt::format("MISSING: {} wrote no records\n", RanksText(group.missing));
   if (!group.mismatches.empty())
     text += fmt::format("MISMATCH: the ranks called different operations\n{}", FirstOf(group.mismatches, MismatchText));
-  std::vector<TraceStanding> standings = group.standings;  // ranks that others wait for come first
-  std::stable_sort(standings.begin(), standings.end(), [](const TraceStanding& a, const TraceStanding& b) {
+  std::vector<TraceRankState> rank_states = group.rank_states;  // sorted so that ranks for which others wait come first
+  std::stable_sort(rank_states.begin(), rank_states.end(), [](const TraceRankState& a, const TraceRankState& b) {
     if (a.not_entered.has_value() != b.not_entered.has_value()) return a.not_entered.has_value();
     return a.last_completed < b.last_completed;
   });
-  text += "where the ranks stood:\n" + FirstOf(standings, StandingText);
-  std::vector<const TraceStanding*> failed;
-  for (const TraceStanding& standing : group.standings)
-    if (!standing.failure.empty()) failed.push_back(&standing);
+  text += "states of the ranks:\n" + FirstOf(rank_states, RankStateText);
+  std::vector<const TraceRankState*> failed;
+  for (const TraceRankState& state : group.rank_states)
+    if (!state.failure.empty()) failed.push_back(&state);
   if (!failed.empty()) {
-    text += "failures:\n" + FirstOf(failed, [](const TraceStanding* one) {
+    text += "failures:\n" + FirstOf(failed, [](const TraceRankState* one) {
               return fmt::format("  rank {}: {}\n", one->rank, one->failure);
             });
   }
-  if (!group.messages.empty()) text += "messages not through:\n" + FirstOf(group.messages, MessageText);
+  if (!group.messages.empty()) text += "incomplete messages:\n" + FirstOf(group.messages, MessageText);
   text += LatenessText(group);
   std::vector<std::string> sources;
   for (const auto& [rank, dump] : trace.dumped)
@@ -151,9 +153,9 @@ std::string SummaryText(const std::vector<GroupFindings>& findings) {
   for (const GroupFindings& group : findings) {
     missing += group.missing.size();
     mismatches += group.mismatches.size();
-    for (const TraceStanding& standing : group.standings) {
-      behind += standing.not_entered ? 1 : 0;
-      failures += standing.failure.empty() ? 0 : 1;
+    for (const TraceRankState& state : group.rank_states) {
+      behind += state.not_entered ? 1 : 0;
+      failures += state.failure.empty() ? 0 : 1;
     }
   }
   const bool healthy = std::all_of(findings.begin(), findings.end(), [](const auto& one) { return one.IsHealthy(); });
@@ -171,7 +173,7 @@ Json OperationJson(const TracedOperation& operation) {
               {"error", operation.error.empty() ? Json(nullptr) : Json(operation.error)}};
 }
 
-Json StandingJson(const TraceStanding& one) {
+Json RankStateJson(const TraceRankState& one) {
   return Json{{"rank", one.rank},
               {"last_completed", one.last_completed},
               {"in", one.current ? OperationJson(*one.current) : Json(nullptr)},
@@ -203,7 +205,7 @@ Json GroupJson(const GroupFindings& group) {
               {"ranks", group.ranks},
               {"missing", group.missing},
               {"mismatches", ListJson(group.mismatches, MismatchJson)},
-              {"standings", ListJson(group.standings, StandingJson)},
+              {"rank_states", ListJson(group.rank_states, RankStateJson)},
               {"compared", group.compared},
               {"lateness", ListJson(group.lateness,
                                     [](const TraceLateness& one) {

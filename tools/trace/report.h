@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// The last line is a summary.
+// Returns the report as text. Its final line is a summary.
 std::string TraceText(const Trace& trace, const std::vector<GroupFindings>& findings);
 // {"rondo": version, "job": ..., "generation": ..., "healthy": ..., "hosts": [...], "groups": [...]}
 std::string TraceJson(const Trace& trace, const std::vector<GroupFindings>& findings);

@@ -57,10 +57,11 @@ int RunTrace(const TraceFlags& flags) {
 
 void AddTraceCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TraceFlags>();
-  CLI::App* trace = app.add_subcommand("trace", "Merge what ranks recorded: who is missing, stuck, wrong or late");
+  CLI::App* trace =
+      app.add_subcommand("trace", "Merge the ranks' records, and show which rank is missing, stuck, wrong or late");
   trace->footer(
-      "Ranks leave their records when they fail, when they are asked by SIGUSR1 and at the end, where they were given\n"
-      "a folder (rondo perf --record-dir, CommunicatorOptions::record_dir). Give the files or the folder.\n"
+      "Ranks write their records when they fail, on SIGUSR1 and at the end, if they were given a\n"
+      "folder (rondo perf --record-dir, CommunicatorOptions::record_dir). Give the files or the folder.\n"
       "Exit code 1 if something is wrong with the job: a rank without records, operations that do not match, a rank\n"
       "that others wait for, an error. 2 if the files cannot be read or do not belong together.\n"
       "Example: rondo trace records --out trace.json, then open trace.json in ui.perfetto.dev");

@@ -16,11 +16,12 @@
 namespace rondo {
 namespace {
 
-// The factor by which the choice may be slower than the best, and the share of rounds in which a bad choice is slower.
+// A choice is bad if it takes more than kMayCost * Noise() times as long as the best algorithm, both by the medians and
+// in at least the share kPartOfRounds of the rounds.
 constexpr double kMayCost = 1.1;
 constexpr double kPartOfRounds = 0.8;
 
-// An algorithm that takes this many times as long as the best is never a choice. It is measured twice, not every round.
+// An algorithm that takes this many times as long as the best is never chosen, so it is measured only in two rounds.
 constexpr double kHopeless = 6;
 
 double Median(std::vector<double> values) {
@@ -45,7 +46,8 @@ double LeastOf(const SweepRow& row) {
   return least;
 }
 
-// All ranks have the same times, so they decide alike. Two measurements are needed, as one may have been disturbed.
+// All ranks have the same times, so they decide in the same way. Two measurements are needed, because one may have been
+// disturbed.
 bool IsHopeless(const SweepRow::Way& way, double least_us) {
   return way.us.size() >= 2 && *std::min_element(way.us.begin(), way.us.end()) > kHopeless * least_us;
 }
@@ -107,7 +109,7 @@ Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOpti
   measure.step_factor = options.step_factor;
   measure.time_per_size = options.time_per_round;
   measure.in_place = false;
-  measure.check = false;  // rondo perf checks data; here only time matters
+  measure.check = false;  // data is not checked, because `rondo perf` does that; here only the time is needed
   RONDO_ASSIGN(const std::vector<PerfCase> sizes, PlanCases(measure, communicator.world_size()));
   PerfBench bench(communicator, clock, [](const std::string&) {});
   RONDO_TRY(bench.Prepare(measure, sizes));
@@ -117,12 +119,13 @@ Status SweepOnce(Communicator& communicator, const Clock& clock, const SweepOpti
   return {};
 }
 
-std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Place& place) {
+std::vector<MeasuredWorld> ToMeasured(const std::vector<SweepRow>& rows, const Topology& topology) {
   std::vector<MeasuredWorld> worlds;
   const auto short_of = [](double us) { return std::stod(fmt::format("{:.4g}", us)); };
   for (const SweepRow& row : rows) {
     if (worlds.empty() || worlds.back().collective != row.collective) {
-      worlds.push_back({row.collective, place.world_size(), place.crowded(), {}, {}, place.even_hosts()});
+      worlds.push_back(
+          {row.collective, topology.world_size(), topology.oversubscribed(), {}, {}, topology.even_hosts()});
       for (const SweepRow::Way& way : row.forced) worlds.back().times.push_back({way.algorithm, {}});
     }
     MeasuredWorld& world = worlds.back();

@@ -44,7 +44,7 @@ struct TuneFlags {
   SweepOptions sweep;
   int rounds = 5;
   std::vector<int> worlds;  // in rising order
-  bool here = false;        // -N was given: start ranks on this host, even if a launcher started this process
+  bool here = false;        // -N was given, so ranks are started on this host, even if a launcher started this process
   bool check = false;
   std::string out;
   std::string name;
@@ -76,9 +76,9 @@ std::string RowText(const SweepRow& row, int ranks, bool with_choice) {
   return text + (row.Missed() ? "  MISSED" : "");
 }
 
-// The results of one world on this rank. Rank 0 is part of every world.
+// The results of one world (a set of ranks 0 to N - 1) on this rank. Rank 0 belongs to every world.
 struct TunedWorld {
-  Place place;
+  Topology topology;
   std::vector<SweepRow> rows;
 };
 
@@ -90,13 +90,13 @@ Status MeasureRanks(const TuneFlags& flags, Communicator& communicator, int roun
   interrupts.OnInterrupt([&](int) { communicator.Abort("interrupted"); });
   Status swept = SweepOnce(communicator, clock, flags.sweep, world.rows);
   interrupts.OnInterrupt(nullptr);
-  world.place = communicator.place();
+  world.topology = communicator.topology();
   return swept;
 }
 
-// The connect options of all ranks. Profiles are for TCP, also within a host: if ranks share memory, the library has no
-// algorithm to choose.
-ConnectOptions MeetingOf(const TuneFlags& flags) {
+// The connect options of all ranks. Profiles are for TCP, even within a host, because if ranks share memory, the
+// library has no algorithm to choose.
+ConnectOptions ConnectOptionsOf(const TuneFlags& flags) {
   ConnectOptions options;
   options.rendezvous = "env://";
   options.environment = ProcessEnvironment;
@@ -107,11 +107,11 @@ ConnectOptions MeetingOf(const TuneFlags& flags) {
   return options;
 }
 
-// Makes a communicator for one world, with a generation of its own, and runs one round on it. The other ranks meanwhile
-// sleep in the next rendezvous.
-Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, std::uint64_t generation,
-                      const Clock& clock, InterruptWatch& interrupts, TunedWorld& world) {
-  ConnectOptions options = MeetingOf(flags);
+// Makes a communicator for one world, with a generation of its own, and runs one round on it. During that time the
+// other ranks sleep in the next rendezvous.
+Status ConnectAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, std::uint64_t generation,
+                         const Clock& clock, InterruptWatch& interrupts, TunedWorld& world) {
+  ConnectOptions options = ConnectOptionsOf(flags);
   options.rank = rank;
   options.world_size = ranks;
   options.generation = generation;
@@ -120,9 +120,9 @@ Status MeetAndMeasure(const TuneFlags& flags, Rank rank, int ranks, int round, s
   return communicator->Close();
 }
 
-// Makes all ranks rendezvous, so that no rank begins the next world while another one still measures.
-Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
-  ConnectOptions options = MeetingOf(flags);
+// A rendezvous of all ranks, so that no rank begins the next world while another rank is still measuring.
+Status AwaitOtherRanks(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
+  ConnectOptions options = ConnectOptionsOf(flags);
   options.rank = rank;
   options.world_size = flags.worlds.back();
   options.generation = generation;
@@ -132,8 +132,8 @@ Status MeetAgain(const TuneFlags& flags, Rank rank, std::uint64_t generation) {
   return communicator->Close();
 }
 
-// Whether the output file is replaced by renaming. A device or a pipe is written to directly: renaming would replace
-// it.
+// Whether the output file is replaced by renaming. A device or a pipe is written to directly, because renaming would
+// replace it by a file.
 bool IsReplaced(const TuneFlags& flags) {
   std::error_code none;
   return !std::filesystem::exists(flags.out, none) || std::filesystem::is_regular_file(flags.out, none);
@@ -149,22 +149,22 @@ Status CheckWritable(const TuneFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument, "--out: {} cannot be written", NameWhileWriting(flags));
 }
 
-// Writes the profile: the measured worlds, and the other worlds of --profile.
+// Writes the profile. It contains the measured worlds, and those worlds of --profile that were not measured.
 Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   const int cores = CountCpus({UsableCpus()});
-  const int hosts = worlds.front().place.even_hosts();
+  const int hosts = worlds.front().topology.even_hosts();
   const std::string where = hosts == 1 ? "loopback" : fmt::format("{} hosts", hosts);
   const HostFacts host = ThisHost();
   Profile profile;
   std::size_t sizes = 0;
   for (const TunedWorld& world : worlds) {
-    std::vector<MeasuredWorld> measured = ToMeasured(world.rows, world.place);
+    std::vector<MeasuredWorld> measured = ToMeasured(world.rows, world.topology);
     std::move(measured.begin(), measured.end(), std::back_inserter(profile.measured));
     sizes += world.rows.size();
   }
   if (flags.profile != nullptr) {
     for (const MeasuredWorld& old : flags.profile->measured)
-      if (profile.Find(old.collective, old.world_size, old.hosts, old.crowded) == nullptr)
+      if (profile.Find(old.collective, old.world_size, old.hosts, old.oversubscribed) == nullptr)
         profile.measured.push_back(old);
   }
   profile.name = flags.name.empty() ? fmt::format("TCP {}, {} cores, {}", where, cores, host.cpu) : flags.name;
@@ -172,8 +172,8 @@ Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& world
   const Fit fit = FitCosts(before->costs, profile.measured, cores);
   profile.costs = fit.costs;
   MachineCosts& costs = profile.costs;
-  for (double* const constant : {&costs.hop_us, &costs.crowded_hop_us, &costs.remote_hop_us, &costs.message_us,
-                                 &costs.byte_ns, &costs.reduce_byte_ns, &costs.wire_gbit_per_s})
+  for (double* const constant : {&costs.hop_us, &costs.oversubscribed_latency_us, &costs.remote_hop_us,
+                                 &costs.message_us, &costs.byte_ns, &costs.reduce_byte_ns, &costs.wire_gbit_per_s})
     *constant = std::stod(fmt::format("{:.4g}", *constant));
   profile.provenance = {
       {"measured by", fmt::format("rondo tune {}", kRondoVersion)},
@@ -188,7 +188,7 @@ Status WriteProfile(const TuneFlags& flags, const std::vector<TunedWorld>& world
   if (std::all_of(profile.measured.begin(), profile.measured.end(), on_one_host))
     profile.provenance.emplace_back("remote_hop_us, wire_gbit_per_s", "not measured: those that it began from");
   if (flags.profile != nullptr) profile.provenance.emplace_back("began from", Fingerprint(*flags.profile));
-  // Write to another name first, so that a profile in use stays whole until the new one is complete.
+  // Writes to another name first, so that a profile in use stays intact until the new one is complete.
   std::ofstream file(NameWhileWriting(flags), std::ios::trunc);
   file << Print(profile);
   file.close();
@@ -205,7 +205,7 @@ int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
   int rows = 0, missed = 0;
   for (const TunedWorld& world : worlds) {
     for (const SweepRow& row : world.rows) {
-      fmt::print("{}\n", RowText(row, world.place.world_size(), flags.check));
+      fmt::print("{}\n", RowText(row, world.topology.world_size(), flags.check));
       ++rows;
       missed += flags.check && row.Missed() ? 1 : 0;
     }
@@ -214,8 +214,8 @@ int Conclude(const TuneFlags& flags, const std::vector<TunedWorld>& worlds) {
     const Status written = WriteProfile(flags, worlds);
     return written ? kExitDone : Complain("tune", written.error().message(), kExitFailed);
   }
-  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best, noise apart\n", rows,
-             missed);
+  fmt::print("# {} sizes, {} at which the choice takes more than 10% longer than the best algorithm, beyond noise\n",
+             rows, missed);
   return missed == 0 ? kExitDone : kExitFailed;
 }
 
@@ -225,15 +225,17 @@ int TuneTheJob(const TuneFlags& flags) {
   const auto watch = InterruptWatch::Start();
   if (!watch) return Complain("tune", watch.error().ToString(), kExitFailed);
   InterruptWatch& interrupts = **watch;
-  const auto connected = Connect(MeetingOf(flags));
+  const auto connected = Connect(ConnectOptionsOf(flags));
   if (!connected) return Complain("tune", connected.error().ToString(), kExitFailed);
   Communicator& communicator = **connected;
   const bool speaks = communicator.rank() == 0;
   if (communicator.world_size() < 2)
-    return Complain("tune", "the launcher's job has one rank: wants two or more, or -N RANKS to start them here",
+    return Complain("tune", "the launcher's job has one rank; start two or more, or give -N RANKS to start them here",
                     kExitWrongUsage);
-  if (!flags.check && communicator.place().even_hosts() == 0) {
-    if (speaks) Complain("tune", "--out: wants as many ranks on every host, numbered in a row there", kExitWrongUsage);
+  if (!flags.check && communicator.topology().even_hosts() == 0) {
+    if (speaks)
+      Complain("tune", "--out: every host must have the same number of ranks, with consecutive numbers",
+               kExitWrongUsage);
     return communicator.Close() ? kExitWrongUsage : kExitFailed;
   }
   Status done = speaks && !flags.check ? CheckWritable(flags) : Status();
@@ -271,17 +273,18 @@ int TuneAsRank(const TuneFlags& flags) {
       const std::uint64_t here = generation++, again = generation++;
       const int ranks = flags.worlds[i];
       if (rank < ranks) {
-        const Status measured = MeetAndMeasure(flags, rank, ranks, round, here, clock, interrupts, worlds[i]);
+        const Status measured = ConnectAndMeasure(flags, rank, ranks, round, here, clock, interrupts, worlds[i]);
         if (!measured) return report(measured.error());
       }
-      if (const Status met = MeetAgain(flags, rank, again); !met) return report(met.error());
+      if (const Status met = AwaitOtherRanks(flags, rank, again); !met) return report(met.error());
     }
   }
   return rank == 0 ? Conclude(flags, worlds) : kExitDone;
 }
 
 int Tune(TuneFlags& flags) {
-  if (flags.check == !flags.out.empty()) return Complain("tune", "wants either --out FILE or --check", kExitWrongUsage);
+  if (flags.check == !flags.out.empty())
+    return Complain("tune", "expected either --out FILE or --check", kExitWrongUsage);
   if (flags.check) {
     if (const Status profile = TakeProfileOfEnvironment(flags.profile); !profile)
       return Complain("tune", profile.error().message(), kExitWrongUsage);
@@ -315,7 +318,7 @@ std::string TakeWorlds(const std::string& text, std::vector<int>& worlds) {
     int ranks = 0;
     const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), ranks);
     if (error != std::errc() || end != item.data() + item.size() || ranks < 2 || ranks > kMaxWorldSize)
-      return fmt::format("wants numbers of ranks within 2..{}, such as 2,4,8, not '{}'", kMaxWorldSize, item);
+      return fmt::format("expected numbers of ranks within 2..{}, such as 2,4,8, got '{}'", kMaxWorldSize, item);
     worlds.push_back(ranks);
   }
   std::sort(worlds.begin(), worlds.end());
@@ -331,7 +334,7 @@ std::string TakeCollectives(const std::string& text, std::vector<Collective>& co
   }
   for (const std::string& name : SplitAtCommas(text)) {
     const auto collective = ParseCollective(name);
-    if (!collective) return fmt::format("wants all or some of {}, not '{}'", NamesOf(DistinctCollectives()), name);
+    if (!collective) return fmt::format("expected all or some of {}, got '{}'", NamesOf(DistinctCollectives()), name);
     if (std::find(collectives.begin(), collectives.end(), *collective) == collectives.end())
       collectives.push_back(*collective);
   }
@@ -345,13 +348,15 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
   flags->command_line = command_line;
   flags->worlds = {2, 3, 4, 8};
   flags->sweep.collectives = DistinctCollectives();
-  CLI::App* tune = app.add_subcommand("tune", "Measure every algorithm here, and write the profile to choose by");
+  CLI::App* tune =
+      app.add_subcommand("tune", "Measure every algorithm here, and write the profile by which algorithms are chosen");
   tune->footer(
-      "Ranks are processes of this host that talk over TCP; under a launcher, without -N, those of its job, on\n"
-      "however many hosts. --out writes the measured times, the constants of the cost model fitted to them, and what\n"
-      "--profile has of other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures the\n"
-      "library's choice beside every algorithm instead and exits with 1 where it takes more than 10% longer than the\n"
-      "best, in four of five rounds and noise apart. Let nothing else run meanwhile.\n"
+      "Ranks are processes of this host that use TCP; under a launcher, without -N, they are those of its job, on any\n"
+      "number of hosts. --out writes the measured times, the constants of the cost model fitted to them, and what\n"
+      "--profile has for other worlds; give the file to every rank by --profile or RONDO_PROFILE. --check measures "
+      "the\n"
+      "library's choice beside every algorithm instead and exits with 1 if it takes more than 10% longer than the\n"
+      "best, in four of five rounds and apart from noise. Run nothing else meanwhile.\n"
       "Examples: rondo tune --out node.json && rondo tune --check --profile node.json\n"
       "          mpirun -n 4 --map-by node rondo tune --profile node.json --out cluster.json");
   AddText(
@@ -360,34 +365,36 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
         flags->here = true;
         return TakeWorlds(text, flags->worlds);
       },
-      "RANKS[,...]", "Sizes of worlds, of ranks on this host (default 2,3,4,8)");
+      "RANKS[,...]", "Numbers of ranks to measure with, on this host (default 2,3,4,8)");
   AddText(
       *tune, "--collectives",
       [flags](const std::string& text) { return TakeCollectives(text, flags->sweep.collectives); }, "NAME[,...]",
       "What to measure (default all): " + NamesOf(DistinctCollectives()));
   AddSize(
       *tune, "-b,--min-bytes", [flags](std::uint64_t b) { flags->sweep.min_bytes = b; },
-      "Smallest size of a rank's largest buffer (default 4); after 0 comes one element, or one per rank");
+      "Smallest size of a rank's largest buffer (default 4); after 0 comes one element, or one for each rank");
   AddSize(
       *tune, "-e,--max-bytes", [flags](std::uint64_t b) { flags->sweep.max_bytes = b; }, "Largest size (default 16M)");
   AddNumber(
       *tune, "-f,--step-factor", [flags](std::int64_t f) { flags->sweep.step_factor = static_cast<std::uint64_t>(f); },
-      2, 1 << 30, "From one size to the next by multiplying (default 4)");
+      2, 1 << 30, "Multiply each size by this for the next one (default 4)");
   AddNumber(
       *tune, "--rounds", [flags](std::int64_t n) { flags->rounds = static_cast<int>(n); }, 1, 1000,
-      "How often all is measured, one round after the other; what takes six times as long as the best, twice "
-      "(default 5)");
+      "Number of rounds, each of which measures everything; algorithms that take six times as long as the best are "
+      "measured only twice (default 5)");
   AddNumber(
       *tune, "--time-ms", [flags](std::int64_t ms) { flags->sweep.time_per_round = std::chrono::milliseconds(ms); }, 1,
-      60'000, "Per algorithm, size and round (default 8)");
+      60'000, "Milliseconds per algorithm, size and round (default 8)");
   tune->add_option("--out", flags->out, "Write the profile")->type_name("FILE");
-  tune->add_option("--name", flags->name, "The profile's name (default: made of transport, cores and CPU)");
-  tune->add_flag("--check", flags->check, "Judge the choices by --profile, RONDO_PROFILE or what ships");
+  tune->add_option("--name", flags->name, "Name of the profile (default: made of transport, cores and CPU)");
+  tune->add_flag(
+      "--check", flags->check,
+      "Compare the library's choices, by --profile, RONDO_PROFILE or the default profile, with the best algorithms");
   AddProfile(*tune, flags->profile);
   AddIntegrity(*tune, flags->integrity);
   AddSeconds(
       *tune, "--timeout", [flags](Duration timeout) { flags->timeout = timeout; },
-      "For the ranks to meet, and for each operation (default 60)");
+      "Limit for the rendezvous, and for each operation (default 60)");
   tune->add_flag("--launched", flags->launched)->group("");  // set by the launcher for its ranks, see CommandOfARank
   tune->callback([flags, &exit_code] { exit_code = Tune(*flags); });
 }

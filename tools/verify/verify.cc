@@ -1,4 +1,4 @@
-// rondo verify: proves every algorithm, and shows that the proof rejects broken schedules.
+// rondo verify: proves that every algorithm is correct, and shows that the proof rejects broken schedules.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,11 +35,12 @@ struct VerifyFlags {
   }
 };
 
-constexpr int kMaxRanks = 128;  // the work grows with the fourth power of this
+constexpr int kMaxRanks = 128;  // limited because the work grows with the fourth power of the number of ranks
 constexpr int kLargeWorlds[] = {1000, 1024, 4096};
 constexpr int kRanksPerHost = 8;  // for the large worlds
-// The largest world for algorithms in which a chunk, or a signal that paces it, passes through all pairs of ranks.
-// Their samples are at least as large as the square of the world.
+// The largest world for algorithms in which a chunk, or a signal that controls its pace, passes through all pairs of
+// ranks. The proof of even a few chunks of such an algorithm takes time and memory that grow with the square of the
+// world size.
 constexpr int kLargestSampleOfPairs = 256;
 constexpr int kMutatedWorlds = 9;
 constexpr int kAttempts = 4;
@@ -47,7 +48,7 @@ constexpr std::uint64_t kSeed = 1;
 
 constexpr const char* kRow = "{:<14}  {:<18}  {:>9}  {:<42}  {:<42}  {:>5}  {}\n";
 
-bool MeetsAllPairs(const AlgorithmEntry& entry) {
+bool ConnectsAllPairs(const AlgorithmEntry& entry) {
   return entry.algorithm == Algorithm::kPairwise ||
          (entry.algorithm == Algorithm::kDirect && entry.collective == Collective::kAllReduce);
 }
@@ -58,7 +59,7 @@ std::string_view OperandsOf(const AlgorithmEntry& entry) {
   return entry.traits.rank_order ? "in the ranks' order" : "each chunk in its own order";
 }
 
-// The progress line on a terminal's stderr.
+// The progress line on stderr, if stderr is a terminal.
 class Steps {
  public:
   Steps(const Clock& clock, std::size_t total) : progress_(clock, total) {}
@@ -87,7 +88,7 @@ Status Prove(const AlgorithmEntry& entry, const VerifyFlags& flags, Steps& steps
     proof = proved.proof;
   }
   for (const int large : kLargeWorlds) {
-    const int world = MeetsAllPairs(entry) ? std::min(large, kLargestSampleOfPairs) : large;
+    const int world = ConnectsAllPairs(entry) ? std::min(large, kLargestSampleOfPairs) : large;
     steps.Next(entry, fmt::format("{} ranks", world));
     std::vector<int> hosts;
     for (int rank = 0; rank < world; ++rank) hosts.push_back(rank / kRanksPerHost);
@@ -126,7 +127,7 @@ Status Mutate(const AlgorithmEntry& entry, std::vector<MutationReport>& totals, 
 int RunVerify(const VerifyFlags& flags) {
   const auto all = AllAlgorithms();
   if (std::none_of(all.begin(), all.end(), [&](const AlgorithmEntry& entry) { return flags.Wants(entry); })) {
-    PrintError("rondo verify: algorithm {} does not serve {}\n", flags.algorithm, flags.collective);
+    PrintError("rondo verify: algorithm {} does not support {}\n", flags.algorithm, flags.collective);
     return kExitWrongUsage;
   }
   std::vector<MutationReport> mutants;
@@ -151,8 +152,8 @@ int RunVerify(const VerifyFlags& flags) {
       "  each send has its receive; some order of all steps exists that needs no buffer; no two steps race on a byte;\n"
       "  every rank ends with the blocks it is owed, every contribution once, in the documented order.\n"
       "Rounds and what is sent are of the largest world, its last root, out of place.\n{}"
-      "And in worlds of {} ranks ({} where all pairs meet): the same of sampled chunks through all ranks, and the "
-      "lanes\n"
+      "And in worlds of {} ranks ({} where all pairs are connected): the same of sampled chunks through all ranks, and "
+      "the lanes\n"
       "of sampled ranks.\n",
       flags.max_ranks, kFormulaWords, fmt::join(kLargeWorlds, ", "), kLargestSampleOfPairs);
   if (!flags.mutations) return kExitDone;
@@ -178,11 +179,11 @@ void AddVerifyCommand(CLI::App& app, int& exit_code) {
   for (const Algorithm algorithm : DistinctAlgorithms()) algorithms.emplace_back(Name(algorithm));
   AddChoice(
       *verify, "--collective", [flags](const std::string& name) { flags->collective = name; }, collectives,
-      "Only the algorithms of this one (default all)");
+      "Only the algorithms of this collective (default all)");
   AddChoice(
       *verify, "--algorithm", [flags](const std::string& name) { flags->algorithm = name; }, algorithms,
-      "Only this one (default all)");
-  verify->add_flag("--mutations", flags->mutations, "Also break schedules on purpose, and show that each is refused");
+      "Only this algorithm (default all)");
+  verify->add_flag("--mutations", flags->mutations, "Also check that schedules broken on purpose are refused");
   verify->callback([flags, &exit_code] { exit_code = RunVerify(*flags); });
 }
 

@@ -12,12 +12,12 @@ namespace {
 
 using Socket = asio::ip::tcp::socket;
 
-constexpr int kStepsPerTurn = 64;  // then the proxy serves its other connections
+constexpr int kStepsPerTurn = 64;  // after this many steps in a row, the proxy continues with its other connections
 
 void SetUp(Socket& socket) {
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // otherwise slices would be joined again
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // otherwise the kernel would join slices again
 }
 
 void CloseWithReset(Socket& socket) {
@@ -41,7 +41,7 @@ Connection::Connection(asio::io_context& io, const Clock& clock, ProxyCounters& 
       to_client_(io, IdentityOf(Way::kToClient), set_up_.buffer_bytes, Way::kToClient, server_, client_) {}
 
 FlowIdentity Connection::IdentityOf(Way way) const {
-  // Each direction has its own random numbers.
+  // Different seeds, so that each direction has its own random numbers.
   const std::uint64_t seed = set_up_.seed ^ (way == Way::kToServer ? 0x9E3779B97F4A7C15u : 0);
   return {.listener = set_up_.listener, .way = way, .connection = set_up_.number, .seed = seed};
 }
@@ -56,18 +56,18 @@ void Connection::Start() {
     SetUp(self->client_);
     SetUp(self->server_);
     self->connected_ = true;
-    self->DriveBoth();
+    self->AdvanceBoth();
   });
 }
 
 void Connection::Add(const std::shared_ptr<Toxicity>& toxicity) {
   for (Pump* const pump : {&to_server_, &to_client_}) pump->flow.Add(toxicity);
-  DriveBoth();
+  AdvanceBoth();
 }
 
 void Connection::Remove(const Toxicity& toxicity) {
   for (Pump* const pump : {&to_server_, &to_client_}) pump->flow.Remove(toxicity);
-  DriveBoth();
+  AdvanceBoth();
 }
 
 void Connection::Hold(bool held) {
@@ -75,21 +75,21 @@ void Connection::Hold(bool held) {
     pump->flow.Hold(held);
     pump->counted_hold = false;
   }
-  DriveBoth();
+  AdvanceBoth();
 }
 
-void Connection::DriveBoth() {
+void Connection::AdvanceBoth() {
   if (!connected_) return;
-  Drive(to_server_);
-  Drive(to_client_);
+  Advance(to_server_);
+  Advance(to_client_);
 }
 
-void Connection::Drive(Pump& pump) {
+void Connection::Advance(Pump& pump) {
   for (int i = 0; i < kStepsPerTurn; ++i) {
     if (closed_) return;
     if (!Step(pump)) return WatchSource(pump);
   }
-  asio::post(io_, [self = shared_from_this(), &pump] { self->Drive(pump); });
+  asio::post(io_, [self = shared_from_this(), &pump] { self->Advance(pump); });
 }
 
 bool Connection::Step(Pump& pump) {
@@ -97,13 +97,13 @@ bool Connection::Step(Pump& pump) {
   const Flow::Step step = pump.flow.Next(now);
   switch (step.kind) {
     case Flow::Step::Kind::kNothing:
-      // A Timeout has its own counter.
+      // Only a Hold is counted here, because a Timeout has its own counter.
       if (pump.flow.held() && pump.flow.withholds() && !std::exchange(pump.counted_hold, true)) counters_.paused.Fire();
       return false;
     case Flow::Step::Kind::kWait:
       pump.timer.expires_after(step.until - now);
       pump.timer.async_wait([self = shared_from_this(), &pump](const asio::error_code& error) {
-        if (!error) self->Drive(pump);
+        if (!error) self->Advance(pump);
       });
       return false;
     case Flow::Step::Kind::kSend: return Send(pump, step.bytes);
@@ -135,7 +135,7 @@ bool Connection::Send(Pump& pump, Bytes bytes) {
   pump.writing = true;
   pump.sink.async_wait(Socket::wait_write, [self = shared_from_this(), &pump](const asio::error_code& failed) {
     pump.writing = false;
-    if (!failed) self->Drive(pump);
+    if (!failed) self->Advance(pump);
   });
   return false;
 }
@@ -157,12 +157,12 @@ void Connection::ReadSource(Pump& pump) {
   if (error) {
     pump.source_ended = true;
     pump.flow.ArriveEnd(error == asio::error::eof ? Flow::End::kFin : Flow::End::kReset, clock_.Now());
-    Drive(pump);
+    Advance(pump);
     return CloseIfOver();
   }
   LookAt(pump.way, Bytes(buffer_).first(got));
   pump.flow.Arrive(Bytes(buffer_).first(got), clock_.Now());
-  Drive(pump);
+  Advance(pump);
 }
 
 void Connection::LookAt(Way way, Bytes bytes) {
@@ -175,8 +175,8 @@ void Connection::LookAt(Way way, Bytes bytes) {
 
 void Connection::CloseIfOver() {
   if (closed_ || !to_server_.flow.over() || !to_client_.flow.over()) return;
-  // If the connection were closed before a source has ended, that source would see a reset. A source that no longer
-  // gets an end closes by itself.
+  // If the proxy closed the connection before a source has ended, that source would see a reset. A source whose peer
+  // has ended closes by itself.
   if (!to_server_.source_ended || !to_client_.source_ended) return;
   asio::error_code ignored;
   client_.close(ignored);
@@ -195,7 +195,7 @@ void Connection::End() {
   closed_ = true;
   to_server_.timer.cancel();
   to_client_.timer.cancel();
-  // The proxy drops this connection; queued handlers keep it a little longer.
+  // The callback makes the proxy drop this connection. Queued handlers keep the object alive a little longer.
   if (const auto ended = std::exchange(ended_, nullptr)) ended();
 }
 

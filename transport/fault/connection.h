@@ -1,4 +1,5 @@
-// One proxied connection: two sockets, and a flow for each direction. It moves the bytes as the flows decide.
+// One proxied connection: two sockets, and a flow for each direction. The flows decide which bytes are forwarded, and
+// when.
 //
 // Thread rule: the proxy's thread.
 #pragma once
@@ -21,7 +22,7 @@ namespace rondo::fault {
 
 struct ConnectionSetUp {
   std::string listener;
-  std::uint64_t number = 1;  // the k-th connection of its listener
+  std::uint64_t number = 1;  // the number of the connection at its listener, from 1
   std::uint64_t seed = 1;
   std::size_t buffer_bytes = 0;
   asio::ip::tcp::endpoint target;
@@ -56,14 +57,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::steady_timer timer;
     bool reading = false;       // waits for bytes from the source
     bool writing = false;       // waits for room at the sink
-    bool source_ended = false;  // the end of the source, orderly or not, was read
+    bool source_ended = false;  // the source has ended, in an orderly way or not
     bool counted_hold = false;
   };
 
   FlowIdentity IdentityOf(Way way) const;
-  void Drive(Pump& pump);
-  void DriveBoth();
-  // False: no step is possible for now.
+  void Advance(Pump& pump);
+  void AdvanceBoth();
+  // Performs the next step of the flow. False: no further step is possible now.
   bool Step(Pump& pump);
   bool Send(Pump& pump, Bytes bytes);
   void WatchSource(Pump& pump);

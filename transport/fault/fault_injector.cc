@@ -70,7 +70,8 @@ void FaultInjector::Written(Rank rank, std::uint64_t bytes) {
     if (fault.kind != FaultKind::kKill || fault.from != rank) continue;
     const std::uint64_t before = progress_[i].fetch_add(bytes, std::memory_order_relaxed);
     if (before + bytes < fault.bytes) continue;
-    if (killed_[i].exchange(true)) continue;  // another endpoint of the rank may have passed that byte as well
+    // Another endpoint of this rank may have reached the byte first, and killed the rank.
+    if (killed_[i].exchange(true)) continue;
     counts_[i].Fire();
     options_.kill(rank);
   }

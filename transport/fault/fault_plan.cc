@@ -51,11 +51,11 @@ class Reader {
     RONDO_TRY(Want("->"));
     RONDO_ASSIGN(fault.to, WantNumber<Rank>("a rank"));
     if (fault.from == fault.to) {
-      return Fail(ErrorCode::kInvalidArgument, "in the fault '{}' rank {} is its own peer", whole_, fault.from);
+      return Fail(ErrorCode::kInvalidArgument, "fault '{}': rank {} is its own peer", whole_, fault.from);
     }
     return Want(")");
   }
-  // "all", "lane(0->1)", "lane(0->1)#1"
+  // Reads the lanes of a fault: "all", "lane(0->1)" or "lane(0->1)#1".
   Status WantLanes(Fault& fault) {
     if (Skip("all")) return {};
     if (!Skip("lane")) return Wrong("'all' or 'lane(...)'");
@@ -69,7 +69,7 @@ class Reader {
     return Wrong("the end");
   }
   tl::unexpected<Error> Wrong(std::string_view wanted) const {
-    return Fail(ErrorCode::kInvalidArgument, "in the fault '{}' {} is wanted where '{}' stands", whole_, wanted, rest_);
+    return Fail(ErrorCode::kInvalidArgument, "fault '{}': expected {}, got '{}'", whole_, wanted, rest_);
   }
   std::string_view TakeRest() { return std::exchange(rest_, {}); }
 
@@ -85,7 +85,7 @@ Result<ErrorCode> ParseCode(Reader& in) {
     const ErrorCode code = ErrorCodeFromNumber(static_cast<std::uint8_t>(number));
     if (Name(code) == name) return code;
   }
-  return before.Wrong("the name of an error code, such as 'resource',");
+  return before.Wrong("the name of an error code, such as 'resource'");
 }
 
 Result<Fault> ParseFault(std::string_view text) {
@@ -196,7 +196,7 @@ FaultPlan RandomFaultPlan(const RandomPlanOptions& options, Random& random) {
   FaultPlan plan;
   for (std::uint64_t left = random.Between(1, static_cast<std::uint64_t>(options.max_faults)); left > 0; --left) {
     Fault fault;
-    // Small offsets hit headers, and large offsets hit the middle of transfers. Both are chosen often.
+    // Half of the offsets are small and hit headers. The other half are mostly large and hit the middle of transfers.
     fault.bytes =
         random.Below(random.Chance(0.5) ? std::min<std::uint64_t>(256, options.max_bytes + 1) : options.max_bytes + 1);
     if (random.Chance(0.8)) {

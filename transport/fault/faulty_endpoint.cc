@@ -24,7 +24,7 @@ bool FaultyEndpoint::Arm() {
 }
 
 bool FaultyEndpoint::SendControl(Rank peer, const ControlMessage& message) {
-  // Only a message that would be sent can be lost.
+  // Only a message that would otherwise be sent counts as lost.
   const std::vector<Rank> peers = inner_->ControlPeers();
   const bool connected = std::find(peers.begin(), peers.end(), peer) != peers.end();
   if (connected && injector_->Drops(self_, peer)) return true;

@@ -1,4 +1,4 @@
-// The endpoint of a faulty transport: it wraps the inner transport's endpoint, and each lane when it is opened.
+// The endpoint of a faulty transport. It wraps the inner transport's endpoint, and wraps each lane when it is opened.
 //
 // Thread rule: see transport/transport.h.
 #pragma once

@@ -159,7 +159,8 @@ std::size_t FaultyLane::Tamper(std::span<const Bytes> pieces) {
     done += passed;
     if (passed < most) break;
   }
-  if (due > 0) Settle(/*wants=*/false);  // a fault that is due directly after the last byte needs no further byte
+  // A fault that is due right after the last byte is executed now, not at the next byte.
+  if (due > 0) Settle(/*wants=*/false);
   if (done == quota && quota < due)
     for (const std::size_t fault : write_slices_) injector_->Fire(fault);
   return done;

@@ -1,8 +1,8 @@
 // Applies the faults of a plan to any transport's lane. Bytes that this rank writes are cut, corrupted, stalled and
 // sliced here. Bytes that it reads are only sliced, because the peer's faulty lane applies the other faults.
 //
-// It keeps the contract of lane.h. Offsets are those of the inner lane, because all bytes pass in order. A corrupted
-// byte is copied to memory that lives as long as the lane.
+// This lane keeps the contract of lane.h. Its offsets are those of the inner lane, because all bytes pass in order. A
+// corrupted byte is copied to memory that lives as long as the lane.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -47,34 +47,36 @@ class FaultyLane final : public Lane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // Whether a call returned fewer bytes than there were since the owner last checked, or a stall that ends is present.
-  // In these cases no event would wake a sleeping owner.
+  // True if a call since the owner's latest check has returned fewer bytes than had arrived, or if a stall that will
+  // end holds bytes back. In these cases no event would wake a sleeping owner.
   bool TakeNews();
 
  private:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  // A fault on bytes that this rank writes.
+  // A fault on the bytes that this rank writes.
   struct Use {
     std::size_t fault = 0;  // index of the fault in the plan
     bool done = false;
-    bool waiting = false;            // for a stall: it holds bytes back
-    std::optional<TimePoint> until;  // the end of a stall that holds bytes back, once known
+    bool waiting = false;            // for a stall: the stall holds bytes back
+    std::optional<TimePoint> until;  // the end of a stall that holds bytes back; nullopt: not known yet
   };
-  // How many bytes may pass from the present offset on.
+  // The number of bytes that may pass, counted from the current offset.
   struct Ahead {
-    std::uint64_t bytes = kNever;       // until a stall or cut; 0: one is due
-    std::uint64_t until_flip = kNever;  // until a byte to corrupt; 0: it is the next byte
+    std::uint64_t bytes = kNever;       // bytes before a stall, cut or kill; 0: one is due now
+    std::uint64_t until_flip = kNever;  // bytes before a byte to corrupt; 0: that is the next byte
   };
 
   const Fault& At(const Use& use) const { return injector_->plan().faults[use.fault]; }
-  // Executes the faults that are due at the present offset. `wants`: there are bytes that a stall could hold back.
+  // Executes the faults that are due at the current offset. `wants`: whether there are bytes that a stall could hold
+  // back.
   Ahead Settle(bool wants);
   void Cut(Use& use);
   std::byte FlipMaskAt(std::uint64_t offset);
   void MarkFlipped(std::uint64_t offset);
   std::size_t Tamper(std::span<const Bytes> pieces);
-  // Passes at most `most` bytes of the pieces, from the byte at `skip` on, to the inner lane. Returns how many it took.
+  // Passes bytes of the pieces to the inner lane: at most `most`, starting `skip` bytes after their beginning. Returns
+  // the number of bytes that the inner lane took.
   std::size_t Pass(std::span<const Bytes> pieces, std::uint64_t skip, std::uint64_t most);
   std::size_t PassFlipped(std::span<const Bytes> pieces, std::uint64_t skip);
   std::size_t PassToInner(std::span<const Bytes> pieces);
@@ -92,9 +94,9 @@ class FaultyLane final : public Lane {
 
   std::optional<Error> failure_;
   std::vector<Bytes> parts_;       // scratch of Pass
-  std::deque<std::byte> flipped_;  // the inner lane reads them
+  std::deque<std::byte> flipped_;  // corrupted bytes, which the inner lane reads
   std::size_t shown_ = 0;          // bytes that Peek has returned and that are not consumed yet
-  // Reasons why the owner must not sleep: hidden_: arrived bytes were not returned; freed_: a stall has ended.
+  // Reasons why the owner must not sleep. hidden_: arrived bytes were not returned. freed_: a stall has ended.
   bool hidden_ = false;
   bool freed_ = false;
 };

@@ -16,7 +16,7 @@ class FaultyTransport final : public Transport {
   FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<FaultInjector> injector)
       : inner_(std::move(inner)), injector_(std::move(injector)) {}
 
-  // Programs check the transport's name, which stays that of the inner transport.
+  // The name stays that of the inner transport, because programs check the name.
   std::string_view name() const override { return inner_->name(); }
   const Capabilities& capabilities() const override { return inner_->capabilities(); }
   std::string Address() const override { return inner_->Address(); }
@@ -43,7 +43,7 @@ Result<std::shared_ptr<Transport>> MakeFaultyTransport(std::shared_ptr<Transport
   const auto kill =
       std::find_if(faults.begin(), faults.end(), [](const Fault& f) { return f.kind == FaultKind::kKill; });
   if (kill != faults.end() && !injector->can_kill()) {
-    return Fail(ErrorCode::kInvalidArgument, "the plan has {}, but InjectorOptions::kill says not how",
+    return Fail(ErrorCode::kInvalidArgument, "the fault plan has {}, but InjectorOptions::kill is not set",
                 ToString(*kill));
   }
   return std::make_shared<FaultyTransport>(std::move(inner), std::move(injector));

@@ -6,14 +6,16 @@
 //   ...
 //   CHECK(injector->fired(0).count() == 1);                            // otherwise nothing was tested
 //
-// A fault happens at the rank that writes the bytes, so it is enough to wrap that rank's transport. Exceptions are
-// slices, which both ends make, and shared segments. With an empty plan a faulty transport behaves like the inner
-// transport. It passes the conformance suite with an empty plan, and with plans of slices and stalls.
+// A fault happens at the rank that writes the bytes, so it is enough to wrap that rank's transport. There are two
+// exceptions: slices, which both ends make, and shared segments (see below). With an empty plan a faulty transport
+// behaves like the inner transport. It passes the conformance suite with an empty plan, and with plans of slices and
+// stalls.
 //
-// It has no shared segments (Endpoint::MayHaveSharedSegment) unless the plan is empty: faults of lanes would not affect
-// them, so ranks use lanes. That must be the same on all ranks, so all ranks must have a plan, or none.
+// If the plan is not empty, the transport has no shared segments (Endpoint::MayHaveSharedSegment). The ranks use lanes
+// instead, because faults of lanes would not affect shared segments. This must be the same on all ranks, so either all
+// ranks must have a plan, or none.
 //
-// For faults of real sockets: proxied_transport.h.
+// proxied_transport.h has faults of real sockets.
 #pragma once
 
 #include <memory>

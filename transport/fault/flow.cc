@@ -13,7 +13,8 @@ namespace rondo::fault {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// A bandwidth is applied in pieces of 1/kPaceHz s: short enough to act like a slow link, long enough for a timer.
+// Bandwidth is applied to pieces of 1/kPaceHz s. They are short enough to act like a slow link, and long enough for a
+// timer.
 constexpr std::uint64_t kPaceHz = 200;
 
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) { return b > kNever - a ? kNever : a + b; }
@@ -145,8 +146,8 @@ Flow::Step Flow::NextEnd(TimePoint now) {
   return Finish(Step::Kind::kEnd);
 }
 
-// The front byte has the offset sent_. Each step ends at an offset where a toxic begins or ends, so no toxic's first
-// byte is skipped.
+// The front byte has the offset sent_. No byte of a toxic is skipped, because each step ends at an offset where a toxic
+// begins or ends.
 void Flow::CorruptFront() {
   for (Use& use : uses_) {
     const auto* const corrupt = std::get_if<Corrupt>(&use.toxicity->toxic);
@@ -205,7 +206,7 @@ void Flow::Sent(std::size_t bytes, TimePoint now) {
   if (Use* const use = Find<Bandwidth>(sent_)) {
     use->toxicity->fired.Fire();
     const std::uint64_t rate = std::get<Bandwidth>(use->toxicity->toxic).bytes_per_second;
-    // Rounded up, so that a link is never faster than its bandwidth.
+    // The time is rounded up, so that the stream is never faster than the toxic's bandwidth.
     free_at_ = std::max(free_at_, now) + Duration(DivCeil(std::uint64_t{bytes} * std::nano::den, rate));
   }
   front.begin += bytes;

@@ -29,7 +29,7 @@ class ProxiedTransport final : public Transport {
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return tcp_->Register(memory); }
 
  private:
-  const std::shared_ptr<Proxy> proxy_;  // must live as long as peers connect through the proxy
+  const std::shared_ptr<Proxy> proxy_;  // kept alive, because peers connect through the proxy
   const std::shared_ptr<Transport> tcp_;
   const std::string address_;
 };

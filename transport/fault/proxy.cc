@@ -41,19 +41,19 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(20);
 Result<asio::ip::address> ParseAddress(std::string_view text) {
   asio::error_code error;
   const auto address = asio::ip::make_address(std::string(text), error);
-  if (error) return Fail(ErrorCode::kInvalidArgument, "'{}' is no numeric address for a proxy", text);
+  if (error) return Fail(ErrorCode::kInvalidArgument, "expected a numeric address for a proxy, got '{}'", text);
   return address;
 }
 
-// "10.0.0.1:29500", "[::1]:29500"
+// Parses "10.0.0.1:29500" or "[::1]:29500".
 Result<Tcp::endpoint> ParseEndpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   std::uint16_t port = 0;
   const std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   const auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (digits.empty() || wrong != std::errc() || end != digits.data() + digits.size() || port == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "'{}' is no target for a proxy: it wants a port, as in 127.0.0.1:29500",
-                text);
+    return Fail(ErrorCode::kInvalidArgument,
+                "'{}' is not a proxy's target: expected ADDRESS:PORT, such as 127.0.0.1:29500", text);
   }
   std::string_view host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -62,7 +62,7 @@ Result<Tcp::endpoint> ParseEndpoint(std::string_view text) {
 }
 
 Error SystemFailure(const Tcp::endpoint& at, std::string_view what, const asio::error_code& error) {
-  // Asio's error category cannot be compared with std::errc.
+  // EADDRINUSE is compared as a number, because Asio's error category cannot be compared with std::errc.
   const bool taken = error.value() == EADDRINUSE;
   const bool not_ours = error.value() == EADDRNOTAVAIL;
   return Error(taken      ? ErrorCode::kAddressInUse
@@ -89,12 +89,12 @@ struct Proxy::Impl {
         : route(std::move(from)), target(std::move(to)), holder(io), acceptor(io), retry(io) {}
     const ProxyRoute route;
     const Tcp::endpoint target;
-    Tcp::socket holder;      // bound, never listening: it reserves the port while there is no listener
-    Tcp::acceptor acceptor;  // one accept is pending while it is open and `waiting` is empty
+    Tcp::socket holder;      // bound, but never listens: it reserves the port while there is no listener
+    Tcp::acceptor acceptor;  // one accept is pending while the acceptor is open and `waiting` is empty
     asio::steady_timer retry;
     Tcp::endpoint at;
     bool paused = false;
-    std::optional<Tcp::socket> waiting;  // accepted while paused; further connections wait in the kernel
+    std::optional<Tcp::socket> waiting;  // a connection accepted while paused; others wait in the kernel
   };
 
   Impl(ProxyOptions given, std::shared_ptr<const Clock> time)
@@ -116,7 +116,7 @@ struct Proxy::Impl {
     return done.get_future().get();
   }
 
-  // Called on the proxy's thread:
+  // Called only on the proxy's thread:
   Result<std::uint16_t> Listen(ProxyRoute route);
   Status Open(Listener& listener);
   void Accept(Listener& listener);
@@ -138,7 +138,7 @@ struct Proxy::Impl {
 
   // Only the proxy's thread uses these:
   std::list<Listener> listeners;
-  std::map<std::string, std::uint64_t> accepted;  // by the listener's name
+  std::map<std::string, std::uint64_t> accepted;  // by the listener's name: the number of accepted connections
   std::vector<std::shared_ptr<Connection>> connections;
   std::vector<std::shared_ptr<Toxicity>> toxics;
   std::uint64_t last_toxic = 0;
@@ -176,7 +176,7 @@ Status Proxy::Impl::Open(Listener& listener) {
 void Proxy::Impl::Accept(Listener& listener) {
   listener.acceptor.async_accept([this, &listener](const asio::error_code& error, Tcp::socket client) {
     if (error == asio::error::operation_aborted) return;
-    if (error) {  // without a pause this would spin when descriptors run out
+    if (error) {  // without a pause this thread would spin when no descriptors are left
       listener.retry.expires_after(kAcceptPause);
       listener.retry.async_wait([this, &listener](const asio::error_code& ended) {
         if (!ended && listener.acceptor.is_open()) Accept(listener);
@@ -210,7 +210,7 @@ void Proxy::Impl::Take(Listener& listener, Tcp::socket client) {
   set_up.buffer_bytes = options.buffer_bytes;
   set_up.target = listener.target;
   if (listener.route.recognise) set_up.recogniser = listener.route.recognise();
-  // `self` is filled in later, because `ended` is made before the connection exists.
+  // `self` gets its value later, because the callback is made before the connection exists.
   const auto self = std::make_shared<Connection*>(nullptr);
   auto connection = std::make_shared<Connection>(
       io, *clock, counters, std::move(client), std::move(set_up),
@@ -272,7 +272,7 @@ Status Proxy::Impl::Refuse(const std::string& name) {
     asio::error_code ignored;
     listener->retry.cancel();
     listener->acceptor.close(ignored);
-    // Connects once, because only the kernel can show whether clients are refused.
+    // Connects to the listener once, because only the kernel can show whether clients are refused.
     Tcp::socket probe(io);
     asio::error_code answer;
     probe.connect(listener->at, answer);
@@ -296,9 +296,11 @@ Status Proxy::Impl::AcceptAgain(const std::string& name) {
 Proxy::Proxy(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::shared_ptr<Proxy>> Proxy::Start(ProxyOptions options) {
-  if (options.buffer_bytes == 0) return Fail(ErrorCode::kInvalidArgument, "a proxy with buffer_bytes 0 moves nothing");
+  if (options.buffer_bytes == 0)
+    return Fail(ErrorCode::kInvalidArgument, "buffer_bytes of a proxy is 0, so the proxy could forward nothing");
   if (options.max_connections == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "a proxy with max_connections 0 takes nobody");
+    return Fail(ErrorCode::kInvalidArgument,
+                "max_connections of a proxy is 0, so the proxy could accept no connection");
   }
   try {  // Asio and std::thread throw if the system has no descriptors, memory or threads left
     std::shared_ptr<const Clock> clock = options.clock ? options.clock : std::make_shared<const SteadyClock>();

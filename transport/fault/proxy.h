@@ -1,4 +1,5 @@
-// A TCP proxy in this process that does to real connections what networks do: slow down, cut, stall, split and corrupt.
+// A TCP proxy in this process. It does to real connections what networks do: it slows, cuts, stalls, splits and
+// corrupts.
 //
 //   auto proxy = fault::Proxy::Start({.seed = 7});                               // Result<std::shared_ptr<Proxy>>
 //   auto port = (*proxy)->Listen({.name = "store", .to = "127.0.0.1:29500"});    // give tcp://127.0.0.1:PORT to ranks
@@ -7,11 +8,12 @@
 //   CHECK((*cut)->fired.count() == 1);                                           // otherwise nothing was tested
 //
 // For each connection to a listener the proxy makes a connection to the route's target. Bytes, ends (FIN) and resets
-// (RST) pass in both directions, through the toxics that concern them (toxic.h). For ranks: proxied_transport.h.
+// (RST) pass in both directions, through the toxics that apply to them (toxic.h). proxied_transport.h connects ranks
+// through a proxy.
 //
-// A proxied connection differs from a direct one. A client is accepted before the target is reached. So if no process
-// listens there, the client sees a reset, not a refusal (Refuse makes a refusal). Also, the kernel's buffers on both
-// sides of the proxy hold some hundred kilobytes that a receiver has not read.
+// A proxied connection differs from a direct one. The proxy accepts a client before it has reached the target. So if no
+// process listens at the target, the client sees a reset and not a refusal (Refuse makes a refusal). Also, the kernel's
+// buffers on both sides of the proxy hold some hundred kilobytes that a receiver has not read.
 //
 // Thread rule: any thread except the proxy's own. Calls take effect before they return. Time limits are real time.
 #pragma once
@@ -30,33 +32,34 @@
 namespace rondo::fault {
 
 struct ProxyOptions {
-  std::uint64_t seed = 1;  // all random values depend on it (flow.h)
-  std::size_t buffer_bytes =
-      256 * 1024;  // for each direction of each connection; while it is full the proxy does not read
-  std::size_t max_connections = 1024;       // one more connection is reset
-  std::shared_ptr<const Clock> clock = {};  // null: the machine's
+  std::uint64_t seed = 1;  // the seed of all random values (flow.h)
+  // The size of the buffer for each direction of each connection. While the buffer is full, the proxy does not read.
+  std::size_t buffer_bytes = 256 * 1024;
+  std::size_t max_connections = 1024;       // further connections are reset
+  std::shared_ptr<const Clock> clock = {};  // null: the machine's clock
 };
 
 struct ProxyRoute {
-  std::string name = {};          // for Scope::listener; several listeners may share a name
+  std::string name = {};          // the name for Scope::listener; several listeners may share it
   std::string at = "127.0.0.1";   // the numeric local address to listen on; the system chooses the port
-  std::string to = {};            // numeric: "127.0.0.1:29500", "[::1]:29500"
+  std::string to = {};            // a numeric address: "127.0.0.1:29500", "[::1]:29500"
   MakeRecogniser recognise = {};  // names the streams; empty: they have no names
 };
 
 // Counts connections, bytes and events. Any thread may read it.
 struct ProxyCounters {
-  std::atomic<std::uint64_t> connections{0};   // accepted
-  std::atomic<std::uint64_t> unreachable{0};   // of these, reset because the target could not be reached
-  std::atomic<std::uint64_t> beyond_limit{0};  // of these, reset because of max_connections
-  std::atomic<std::uint64_t> bytes{0};         // forwarded, in both directions
-  FireCount refused;                           // how often the proxy has checked by a connection that Refuse works
-  FireCount paused;                            // connections and streams that a Pause held back, once they had bytes
+  std::atomic<std::uint64_t> connections{0};  // accepted connections
+  // Accepted connections that were reset because the target could not be reached.
+  std::atomic<std::uint64_t> unreachable{0};
+  std::atomic<std::uint64_t> beyond_limit{0};  // accepted connections that were reset because of max_connections
+  std::atomic<std::uint64_t> bytes{0};         // bytes forwarded, in both directions
+  FireCount refused;  // how often the proxy has connected to itself and found that Refuse works
+  FireCount paused;   // connections and streams that a Pause held back while they had bytes
 };
 
 class Proxy {
  public:
-  // kResource: descriptors or threads. kInvalidArgument: buffer_bytes or max_connections of 0.
+  // kResource: no descriptors or threads are left. kInvalidArgument: buffer_bytes or max_connections is 0.
   static Result<std::shared_ptr<Proxy>> Start(ProxyOptions options = {});
   // Resets all connections.
   ~Proxy();
@@ -67,18 +70,18 @@ class Proxy {
   // kAddressInUse: the system refuses.
   Result<std::uint16_t> Listen(ProxyRoute route);
 
-  // Adds a toxic, for present and future connections. kInvalidArgument: an invalid value, or an unknown listener.
+  // Adds a toxic, for current and future connections. kInvalidArgument: an invalid value, or an unknown listener.
   Result<ToxicHandle> Add(Scope scope, Toxic toxic);
-  // Removes a toxic. Bytes that it held back are sent; other effects stay.
+  // Removes a toxic. Bytes that it held back are sent; effects that have already happened stay.
   void Remove(const ToxicHandle& toxic);
   void RemoveAll();
 
-  // Pauses the listeners of that name ("": all): until Resume no byte passes, and no connection is accepted. (The
-  // kernel lets clients connect, but they get no answer.) kInvalidArgument: there is no such listener.
+  // Pauses the listeners of that name ("": all). Until Resume no byte passes, and no connection is accepted. (The
+  // kernel lets clients connect, but they get no reply.) kInvalidArgument: there is no such listener.
   Status Pause(const std::string& listener);
   Status Resume(const std::string& listener);
 
-  // Stops listening at the ports of these listeners, so that clients are refused; present connections continue. The
+  // Stops listening at the ports of these listeners, so that clients are refused. Current connections continue. The
   // proxy reserves the ports, so that AcceptAgain can use them again. kResource, kAddressInUse: the call failed.
   Status Refuse(const std::string& listener);
   Status AcceptAgain(const std::string& listener);

@@ -1,5 +1,5 @@
-// Recognises the protocol of a connection, so that a toxic can name "lane(0->1)" instead of "connection 3". The number
-// of a connection depends on which rank was faster.
+// Recognises the protocol of a connection, so that a toxic can name "lane(0->1)" instead of "connection 3". Such a name
+// is better because the number of a connection depends on which rank was faster.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class Recogniser {
  public:
   struct Stream {
     std::string name;
-    std::uint64_t begin = 0;  // the offset of the stream's byte 0 in its direction
+    std::uint64_t begin = 0;  // the number of bytes that precede the stream in its direction of the connection
   };
 
   virtual ~Recogniser() = default;
-  // Gets all bytes of a direction (not kBoth), in order from the beginning of the connection on. The call precedes
-  // toxics and forwarding.
+  // Gets all bytes of one direction, in order, from the first byte of the connection. Called before toxics are applied
+  // and the bytes are forwarded. REQUIRES: `way` is not kBoth.
   virtual void Look(Way way, Bytes bytes) = 0;
-  // The stream that the direction carries; empty until it is known, and constant afterwards.
+  // The stream that the direction carries; empty until it is known. Once known, it does not change.
   virtual const std::optional<Stream>& stream(Way way) const = 0;
 };
 

@@ -42,7 +42,7 @@ class TcpRecogniser final : public Recogniser {
       if (!hello) return;
       hello_ = *hello;
     }
-    // The server asks a client with a token for a proof, or refuses the client.
+    // If the client has a token, the server either asks it for a proof, or refuses it.
     if (hello_->nonce && !Feed(proof_reader_, bytes, client_end_)) return;
     to_server_ = Stream{NameOf(hello_->from, hello_->to), client_end_};
   }
@@ -58,7 +58,7 @@ class TcpRecogniser final : public Recogniser {
       if (reply->verdict == tcp::Verdict::kAccepted)
         to_client_ = Stream{NameOf(hello_->to, hello_->from), replies_end_};
       reply_reader_ = tcp::MessageReader(
-          tcp::MessageReader::Kind::kReply);  // another reply follows, unless this one was an acceptance
+          tcp::MessageReader::Kind::kReply);  // another reply follows, unless this reply was an acceptance
     }
   }
 

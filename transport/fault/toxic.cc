@@ -49,7 +49,8 @@ Status CheckToxic(const Toxic& toxic) {
           },
           [](const Bandwidth& t) -> Status {
             if (t.bytes_per_second > 0) return {};
-            return Fail(ErrorCode::kInvalidArgument, "a bandwidth of 0 bytes_per_second is a timeout: use that");
+            return Fail(ErrorCode::kInvalidArgument,
+                        "bytes_per_second of the bandwidth toxic is 0; use the timeout toxic instead");
           },
           [&](const SlowClose& t) { return not_negative("the delay of slow_close", t.delay); },
           [&](const Timeout& t) {
@@ -57,13 +58,14 @@ Status CheckToxic(const Toxic& toxic) {
           },
           [](const ResetPeer&) { return Status{}; },
           [&](const Slicer& t) -> Status {
-            if (t.slice_bytes == 0) return Fail(ErrorCode::kInvalidArgument, "slice_bytes of the slicer is 0");
+            if (t.slice_bytes == 0)
+              return Fail(ErrorCode::kInvalidArgument, "slice_bytes of the slicer toxic is 0; expected at least 1");
             return not_negative("the slicer's pause", t.pause);
           },
           [](const LimitData&) { return Status{}; },
           [](const Corrupt& t) -> Status {
             if (!t.bit || (*t.bit >= 0 && *t.bit < 8)) return {};
-            return Fail(ErrorCode::kInvalidArgument, "bit {} of a byte to corrupt is outside 0..7", *t.bit);
+            return Fail(ErrorCode::kInvalidArgument, "bit {} of the corrupt toxic is outside 0..7", *t.bit);
           },
       },
       toxic);
@@ -84,7 +86,7 @@ std::string ToString(const Scope& scope, const Toxic& toxic) {
 
 Status Check(const Scope& scope, const Toxic& toxic) {
   if (scope.from_byte >= scope.to_byte) {
-    return Fail(ErrorCode::kInvalidArgument, "a toxic on bytes {}..{} of a stream works on none", scope.from_byte,
+    return Fail(ErrorCode::kInvalidArgument, "the toxic's range of bytes {}..{} is empty", scope.from_byte,
                 scope.to_byte);
   }
   return CheckToxic(toxic);

@@ -1,8 +1,9 @@
-// What a proxy can do to the bytes that it forwards, and to which bytes: toxiproxy's toxics, and some more.
+// Toxics: what a proxy can do to the bytes that it forwards, and to which bytes. They are those of toxiproxy, and some
+// more.
 //
-// A connection is two streams, one per direction, each counted in bytes from 0. A toxic concerns the streams that its
-// scope names, from byte `from_byte` on and before byte `to_byte`; all other bytes pass unchanged. A toxic for a single
-// byte (reset_peer, limit_data, corrupt) uses `from_byte`.
+// A connection is two streams, one per direction. The bytes of each are counted from 0. A toxic affects the streams
+// that its scope names, from byte `from_byte` up to but not including byte `to_byte`. All other bytes pass unchanged. A
+// toxic for a single byte (reset_peer, limit_data, corrupt) uses only `from_byte`.
 //
 // Thread rule: plain values; functions are pure.
 #pragma once
@@ -26,17 +27,19 @@ enum class Way : std::uint8_t { kBoth, kToServer, kToClient };
 
 struct Scope {
   std::string listener = {};  // ProxyRoute::name; "": every listener
-  // The recogniser's name of the stream: "lane(0->1)", "control(1->0)" (tcp_streams.h). Bytes are then counted from the
-  // end of the handshake. "": every stream, counted from the first byte of the connection.
+  // The name that the recogniser gives to the stream: "lane(0->1)", "control(1->0)" (tcp_streams.h). With a name, bytes
+  // are counted from the end of the handshake. "": every stream, with bytes counted from the start of the connection.
   std::string stream = {};
   Way way = Way::kBoth;
-  std::uint64_t connection = 0;  // the k-th that a listener of this name accepted, from 1; 0: every connection
+  // The number of the connection; 0: all. Connections of listeners with the same name are numbered together, from 1.
+  std::uint64_t connection = 0;
   std::uint64_t from_byte = 0;
   std::uint64_t to_byte = std::numeric_limits<std::uint64_t>::max();
 };
 
-// Bytes and the end arrive later, in order: after `delay` and a random part of `jitter`. At most the bytes of the
-// proxy's buffer are delayed at a time, so the rate is at most buffer_bytes per delay. Fires for each delayed piece.
+// Delays bytes and the end of the stream by `delay` plus a random part of `jitter`. Their order stays the same. The
+// proxy's buffer holds the delayed bytes, so the rate is at most buffer_bytes per `delay`. Fires for each delayed
+// piece.
 struct Latency {
   Duration delay{};
   Duration jitter{};
@@ -47,40 +50,41 @@ struct Bandwidth {
   std::uint64_t bytes_per_second = 0;
 };
 
-// Delays the end of the stream (FIN). Fires when it does.
+// Delays the end of the stream (FIN). Fires when it delays an end.
 struct SlowClose {
   Duration delay{};
 };
 
-// A black hole: neither bytes nor an end pass, and neither side gets an error. Bytes stay in the proxy's buffer and,
-// once it is full, at their sender. When the toxic is removed, all of them are sent. Fires for each stream with bytes
-// held back.
+// A black hole: neither bytes nor an end pass, and neither side gets an error. Bytes stay in the proxy's buffer. When
+// the buffer is full, further bytes stay at their sender. When the toxic is removed, all of them are sent. Fires for
+// each stream whose bytes it holds back.
 struct Timeout {
-  std::optional<Duration> close_after = {};  // then the stream ends (FIN), and held bytes are lost; nullopt: never
+  // The stream ends (FIN) after this time, and held bytes are lost; nullopt: never.
+  std::optional<Duration> close_after = {};
 };
 
-// Resets both ends (RST) when `from_byte` bytes of the stream have been forwarded. A reset destroys bytes that an end
-// has not read yet. Fires once per connection.
+// Resets both ends (RST) when `from_byte` bytes of the stream have been forwarded. A reset destroys bytes that a
+// receiver has not read yet. Fires once per connection.
 struct ResetPeer {};
 
-// Sends the bytes in slices, each in its own system call and, on most paths, its own packet. Fires for each cut.
+// Sends the bytes in slices. Each slice has its own system call and, on most paths, its own packet. Fires for each cut.
 struct Slicer {
   std::size_t slice_bytes = 1;
   Duration pause{};  // between slices
 };
 
-// Ends the stream (FIN) after `from_byte` bytes; later bytes of its sender are dropped. The other direction continues.
-// Fires once per stream.
+// Ends the stream (FIN) after `from_byte` bytes; later bytes from its sender are dropped. The other direction
+// continues. Fires once per stream.
 struct LimitData {};
 
-// Flips one bit of byte `from_byte`. Fires once per stream, if that byte arrives.
+// Flips one bit of byte `from_byte` of the stream. Fires once per stream, when that byte arrives.
 struct Corrupt {
   std::optional<int> bit = {};  // 0..7; nullopt: a random bit that depends on the proxy's seed
 };
 
 using Toxic = std::variant<Latency, Bandwidth, SlowClose, Timeout, ResetPeer, Slicer, LimitData, Corrupt>;
 
-// "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the client, bytes 10..20"
+// Returns a text such as "slicer slice_bytes=1 on lane(0->1) of rank 1, connection 2, to the client, bytes 10..20".
 std::string ToString(const Scope& scope, const Toxic& toxic);
 // kInvalidArgument: the message names the invalid value.
 Status Check(const Scope& scope, const Toxic& toxic);
@@ -90,7 +94,8 @@ struct Toxicity {
   Toxicity(Scope where, Toxic what, std::uint64_t order) : scope(std::move(where)), toxic(what), number(order) {}
   const Scope scope;
   const Toxic toxic;
-  const std::uint64_t number;  // counts the toxics as they are added, from 1; the toxic's random values depend on it
+  // The number of the toxic, in the order of adding, from 1; the toxic's random values depend on it.
+  const std::uint64_t number;
   FireCount fired;
 };
 using ToxicHandle = std::shared_ptr<const Toxicity>;

@@ -1,5 +1,6 @@
-// What Transport::Address() carries for RDMA: the host of a process, a description of its port for messages, and its
-// address of the base transport. The values for a connection are exchanged over the base lane (path_message.h).
+// The contents of Transport::Address() for RDMA: the host id of a process, a description of its RDMA port (for log
+// lines and errors), and its address of the base transport. The values that a connection needs are exchanged over the
+// base lane (path_message.h).
 //
 // Encoding: docs/WIRE.md, "RDMA". Thread rule: plain values; functions are pure.
 #pragma once
@@ -12,9 +13,9 @@
 namespace rondo::ib {
 
 struct IbAddress {
-  std::string host_id;  // "": unknown, and equal to none
+  std::string host_id;  // "": unknown, so it equals no other
   std::string port;     // "mlx5_0:1 RoCE v2 10.0.0.1 (eth1)"; "": this process has no port
-  std::string base;     // the address of the base transport, opaque
+  std::string base;     // the address of the base transport, as an opaque text
   friend bool operator==(const IbAddress&, const IbAddress&) = default;
 };
 

@@ -67,10 +67,10 @@ void AdvertisedBuffers::Disconnect() {
 
 bool Grants::Add(const Grant& grant, std::uint64_t posted) {
   Pass(posted);
-  if (end_ - first_ == kMostAdvertised || grant.bytes == 0 || grant.begin < reach_ ||
+  if (end_ - first_ == kMaxAdvertised || grant.bytes == 0 || grant.begin < reach_ ||
       grant.bytes > std::numeric_limits<std::uint64_t>::max() - grant.begin)
     return false;
-  grants_[end_++ % kMostAdvertised] = grant;
+  grants_[end_++ % kMaxAdvertised] = grant;
   reach_ = grant.end();
   return true;
 }
@@ -78,7 +78,7 @@ bool Grants::Add(const Grant& grant, std::uint64_t posted) {
 const Grant* Grants::At(std::uint64_t from, std::uint64_t& until) {
   Pass(from);
   if (first_ == end_) return nullptr;
-  const Grant& next = grants_[first_ % kMostAdvertised];
+  const Grant& next = grants_[first_ % kMaxAdvertised];
   const bool inside = next.begin <= from;
   until = std::min(until, inside ? next.end() : next.begin);
   return inside ? &next : nullptr;

@@ -1,4 +1,4 @@
-// The meaning of a failed work completion: a pure table.
+// The meaning of each status of a failed work completion, as a pure table.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,7 +8,7 @@
 namespace rondo::ib {
 
 struct CompletionWords {
-  std::string_view name;    // the specification's name: "transport retry counter exceeded"
+  std::string_view name;    // the name in the specification, such as "transport retry counter exceeded"
   std::string_view remedy;  // the most frequent cause, and what to do
   bool peer;                // true: check the other end or the network path; false: check this machine
 };

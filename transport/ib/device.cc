@@ -19,34 +19,34 @@ namespace {
 
 std::string KiB(rlim_t bytes) { return bytes == RLIM_INFINITY ? "no limit" : fmt::format("{} KiB", bytes / 1024); }
 
-// Pinned memory counts towards a limit that new users of RDMA often have not raised.
+// Pinned memory counts towards a limit (RLIMIT_MEMLOCK), which new users of RDMA often have not raised.
 Error NotRegistered(std::string_view device, std::size_t bytes, int why) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  std::string message = fmt::format("{} does not register {} bytes: {}", device, bytes, std::strerror(why));
+  std::string message = fmt::format("{} cannot register {} bytes: {}", device, bytes, std::strerror(why));
   if (why == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
     message += fmt::format(
-        "; this process may lock {} of memory (ulimit -l), all its lanes together: raise 'memlock' in "
+        "; this process may lock {} of memory (ulimit -l) for all its lanes together: raise 'memlock' in "
         "/etc/security/limits.conf, or LimitMEMLOCK= of the service that starts it",
         KiB(limit.rlim_cur));
   return Error(ErrorCode::kResource, std::move(message));
 }
 
-// No access right is requested: an adapter that only sends needs to read, which is always allowed.
+// No access right is requested, because an adapter that only sends needs only to read, which is always allowed.
 constexpr int kReadOnly = 0;
 
 Error DeviceMemoryRefused(std::string_view adapter, int why) {
-  return Error(
-      why == ENOMEM ? ErrorCode::kResource : ErrorCode::kUnsupported,
-      fmt::format(
-          "{} refuses it ({}){}", adapter, std::strerror(why),
-          why == ENOMEM ? "; what a GPU lends to adapters (BAR1) may be used up: nvidia-smi -q -d MEMORY" : ""));
+  return Error(why == ENOMEM ? ErrorCode::kResource : ErrorCode::kUnsupported,
+               fmt::format("{} refuses it ({}){}", adapter, std::strerror(why),
+                           why == ENOMEM
+                               ? "; the GPU memory that adapters can map (BAR1) may be used up: nvidia-smi -q -d MEMORY"
+                               : ""));
 }
 
 }  // namespace
 
 Error NotMade(std::string_view device, std::string_view what) {
-  return Error(ErrorCode::kResource, fmt::format("{} gives no {}: {}", device, what, SystemWords(errno)));
+  return Error(ErrorCode::kResource, fmt::format("{} cannot create {}: {}", device, what, SystemWords(errno)));
 }
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
@@ -60,14 +60,15 @@ Result<std::shared_ptr<const Device>> Device::Open(const VerbsLibrary& library, 
   for (int i = 0; list != nullptr && i < count && device->context_ == nullptr; ++i)
     if (name == library.get_device_name(list.get()[i])) {
       device->context_ = {library.open_device(list.get()[i]), {library.close_device}};
-      if (device->context_ == nullptr) return Fail(NotMade(name, "context"));
+      if (device->context_ == nullptr) return Fail(NotMade(name, "a context"));
     }
-  if (device->context_ == nullptr) return Fail(ErrorCode::kUnsupported, "RDMA device {} is gone", name);
-  // Events are read only after a failure, and that must not block.
+  if (device->context_ == nullptr) return Fail(ErrorCode::kUnsupported, "RDMA device {} was removed", name);
+  // Events are read only after a failure, and reading them must not block.
   const int events = device->context()->async_fd;
-  if (fcntl(events, F_SETFL, fcntl(events, F_GETFL) | O_NONBLOCK) != 0) return Fail(NotMade(name, "events"));
+  if (fcntl(events, F_SETFL, fcntl(events, F_GETFL) | O_NONBLOCK) != 0)
+    return Fail(NotMade(name, "a nonblocking event queue"));
   device->domain_ = {library.alloc_pd(device->context()), {library.dealloc_pd}};
-  if (device->domain_ == nullptr) return Fail(NotMade(name, "protection domain"));
+  if (device->domain_ == nullptr) return Fail(NotMade(name, "a protection domain"));
   return device;
 }
 
@@ -75,7 +76,7 @@ Result<Pages> Pages::Make(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "no {} bytes for a lane by RDMA", bytes);
+  if (mapped == MAP_FAILED) return Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes for an RDMA lane", bytes);
   Pages pages;
   pages.pages_ = {static_cast<std::byte*>(mapped), {bytes}};
   // After a fork the parent must keep the pages that are registered with the device.
@@ -91,7 +92,7 @@ Result<VerbsHandle<ibv_mr>> Device::Register(MutableBytes memory, bool remote) c
 }
 
 Result<VerbsHandle<ibv_mr>> Device::RegisterDmaBuf(const DeviceMemory& memory) const {
-  // The registration gets the other device's address, so that requests use that address.
+  // The region begins at the address that the memory has for its own device, so that requests can use this address.
   const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
   VerbsHandle<ibv_mr> region{
       verbs_.reg_dmabuf_mr(domain(), memory.dma_buf_offset, memory.bytes.size(), address, memory.dma_buf_fd, kReadOnly),
@@ -115,17 +116,17 @@ int Device::AskDmaBuf() const {
   return errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS ? errno : 0;
 }
 
-std::string Device::Trouble() const {
+std::string Device::LastFault() const {
   const std::lock_guard lock(mutex_);
   ibv_async_event event{};
   while (verbs_.get_async_event(context(), &event) == 0) {
     const EventWords words = Words(event.event_type);
     const bool ours = !words.of_port || event.element.port_num == port().number;
-    if (ours && event.event_type == IBV_EVENT_PORT_ACTIVE) trouble_.clear();
-    if (ours && !words.remedy.empty()) trouble_ = fmt::format("{} ({})", words.name, words.remedy);
+    if (ours && event.event_type == IBV_EVENT_PORT_ACTIVE) last_fault_.clear();
+    if (ours && !words.remedy.empty()) last_fault_ = fmt::format("{} ({})", words.name, words.remedy);
     verbs_.ack_async_event(&event);
   }
-  return trouble_;
+  return last_fault_;
 }
 
 }  // namespace rondo::ib

@@ -1,4 +1,4 @@
-// The meaning of the events that a device reports besides completions (ibv_get_async_event): a pure table.
+// The meaning of the events that a device reports besides completions (ibv_get_async_event), as a pure table.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -15,23 +15,23 @@ struct Sign {
   const char* path;
   const char* name;
 };
-// The kernel's own RDMA stack shows the driver's module here. A vendor's stack that replaces it also lists the modules
-// that have registered with it.
+// With the kernel's own RDMA stack, the driver's module is in /sys/module. A vendor's RDMA stack that replaces the
+// kernel's also lists, in /sys/kernel/mm/memory_peers, the modules that have registered with it.
 constexpr std::array<Sign, 4> kSigns{{{"/sys/module/nvidia_peermem", "nvidia_peermem"},
                                       {"/sys/module/nv_peer_mem", "nv_peer_mem"},
                                       {"/sys/kernel/mm/memory_peers/nv_mem", "nv_mem"},
                                       {"/sys/kernel/mm/memory_peers/nv_mem_nc", "nv_mem_nc"}}};
 
 std::string WhyNoDmaBuf(const DeviceMemoryFacts& facts) {
-  if (!facts.library_has_dma_buf) return "libibverbs has no ibv_reg_dmabuf_mr; rdma-core 34 or newer has";
+  if (!facts.library_has_dma_buf) return "libibverbs has no ibv_reg_dmabuf_mr; rdma-core 34 or newer has it";
   if (facts.adapters.empty()) return "there is no adapter";
   std::string refused;
   for (const DmaBufFact& fact : facts.adapters)
     if (fact.refusal != 0)
-      refused +=
-          fmt::format("{}{} takes none ({})", refused.empty() ? "" : ", ", fact.adapter, std::strerror(fact.refusal));
+      refused += fmt::format("{}{} does not accept a dma-buf ({})", refused.empty() ? "" : ", ", fact.adapter,
+                             std::strerror(fact.refusal));
   if (!refused.empty())
-    refused += "; that takes Linux 5.12 or newer and a driver of the adapter that can, such as mlx5's";
+    refused += "; dma-buf needs Linux 5.12 or newer, and a driver of the adapter that supports it, such as mlx5's";
   return refused;
 }
 

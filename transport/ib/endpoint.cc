@@ -19,7 +19,8 @@ bool MayUseRdma(const IbAddress& a, const IbAddress& b) {
 
 Result<std::unique_ptr<Endpoint>> IbEndpoint::Create(EndpointSetUp set_up, std::unique_ptr<Endpoint> base) {
   const auto no_descriptors = [] {
-    return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint of RDMA: {}", SystemWords(errno));
+    return Fail(ErrorCode::kResource, "cannot create the file descriptors that wake an RDMA endpoint: {}",
+                SystemWords(errno));
   };
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
   if (!poll_set || !AddToPollSet(poll_set.get(), base->wait_fd())) return no_descriptors();
@@ -27,7 +28,7 @@ Result<std::unique_ptr<Endpoint>> IbEndpoint::Create(EndpointSetUp set_up, std::
   for (const auto& device : set_up.devices) {
     const VerbsLibrary& verbs = device->verbs();
     VerbsHandle<ibv_comp_channel> channel{verbs.create_comp_channel(device->context()), {verbs.destroy_comp_channel}};
-    if (channel == nullptr) return Fail(NotMade(device->port().Name(), "completion channel"));
+    if (channel == nullptr) return Fail(NotMade(device->port().Name(), "a completion channel"));
     const int flags = fcntl(channel->fd, F_GETFL);
     if (fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0 || !AddToPollSet(poll_set.get(), channel->fd))
       return no_descriptors();
@@ -43,7 +44,7 @@ IbEndpoint::IbEndpoint(EndpointSetUp set_up, std::unique_ptr<Endpoint> base,
       set_up_(std::move(set_up)),
       channels_(std::move(channels)) {}
 
-// Events that were not taken belong to queues that are destroyed next, so they must be taken before.
+// Takes all events first, because the queues to which they belong are destroyed next.
 IbEndpoint::~IbEndpoint() {
   armed_ = true;
   IbEndpoint::Disarm();
@@ -72,7 +73,7 @@ void IbEndpoint::Note(const IbLane& lane) {
   if (rail == 0) links_[lane.peer()] = lane.link();
 }
 
-// No wake-up is lost: a stream requests an event from its completion queue and then checks the queue again, so a
+// No wake-up is lost: a stream requests an event from its completion queue and then checks the queue again. So a
 // completion after that check makes the channel readable.
 bool IbEndpoint::Arm() {
   armed_ = true;

@@ -1,5 +1,5 @@
-// The endpoint of RDMA: an endpoint of the base transport, whose lanes are upgraded to reliable connections
-// (transport/upgrade/endpoint.h).
+// The endpoint of RDMA. It wraps an endpoint of the base transport, and upgrades that endpoint's lanes to reliable
+// connections (transport/upgrade/endpoint.h).
 //
 // Thread rule: see transport/transport.h.
 #pragma once
@@ -26,14 +26,14 @@ struct EndpointSetUp {
   std::vector<bool> by_rdma;                           // by rank: the result of MayUseRdma
   std::vector<std::shared_ptr<const Device>> devices;  // at least one, in the order in which lanes try them
   std::size_t ring_bytes = 0;
-  std::shared_ptr<const Registrations> registered;  // its keys are in the order of `devices`
+  std::shared_ptr<const Registrations> registered;  // its regions have their keys in the order of `devices`
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;
 };
 
-// Whether lanes between the two processes try to agree on RDMA: both must have a port, and they may share a host. Both
-// sides get the same result.
+// Whether lanes between the two processes try to agree on RDMA. Both processes must have a port, and they must not have
+// equal host ids (IbOptions::host_id). Both sides get the same result.
 bool MayUseRdma(const IbAddress& a, const IbAddress& b);
 
 class IbEndpoint final : public UpgradedEndpoint<IbLane> {
@@ -58,7 +58,7 @@ class IbEndpoint final : public UpgradedEndpoint<IbLane> {
   bool armed_ = false;  // the owner has called Arm since the channels were last read
 
   // Guarded by mutex().
-  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rank: paths on further rails
+  std::map<Rank, std::map<std::uint32_t, std::string>> described_;  // by rank and rail: the description of the path
   std::map<Rank, LinkEnd> links_;                                   // by rank: the link of the first rail
 };
 

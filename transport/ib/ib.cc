@@ -30,10 +30,11 @@ using Devices = std::vector<std::shared_ptr<const Device>>;
 
 // Opens the chosen ports: at least one, in the order in which lanes try them.
 Result<Devices> OpenPorts(const std::string& wish) {
-  // The kernel's list is read first: most machines have no device, and need not load a library to find that out.
+  // The kernel's list of devices is read first, because most machines have no device and need not load a library.
   std::error_code none;
   if (!std::filesystem::exists("/sys/class", none))
-    return Fail(ErrorCode::kUnsupported, "whether this machine has RDMA devices cannot be read: /sys is not mounted");
+    return Fail(ErrorCode::kUnsupported,
+                "cannot find out whether this machine has RDMA devices, because /sys is not mounted");
   if (std::filesystem::is_empty("/sys/class/infiniband", none) || none)
     return Fail(ErrorCode::kUnsupported, "this machine has no RDMA device (none in /sys/class/infiniband)");
   RONDO_ASSIGN(const VerbsLibrary library, LoadVerbs());
@@ -45,7 +46,7 @@ Result<Devices> OpenPorts(const std::string& wish) {
     auto device = Device::Open(library, std::move(one));
     if (device)
       devices.push_back(std::move(*device));
-    else if (devices.empty() || !wish.empty())  // otherwise the user did not choose this port
+    else if (devices.empty() || !wish.empty())  // otherwise the port is skipped, because the user did not choose it
       return tl::unexpected(std::move(device).error());
   }
   return devices;
@@ -76,7 +77,7 @@ class IbTransport final : public Transport, public DeviceRegistrar {
     if (devices_.empty()) return fmt::format("ib: {}, so\n{}", why_none_, base_->DescribeAddress());
     std::string text;
     for (const auto& device : devices_)
-      text += fmt::format("ib: {} ({}), else\n", device->port().ToString(), device->reason());
+      text += fmt::format("ib: {} ({}), otherwise\n", device->port().ToString(), device->reason());
     return text + base_->DescribeAddress();
   }
 
@@ -94,7 +95,8 @@ class IbTransport final : public Transport, public DeviceRegistrar {
     for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
       auto address = DecodeIbAddress(config.addresses[rank]);
       if (!address)
-        return Fail(ErrorCode::kInvalidArgument, "rank {}: {} (it has another transport)", rank,
+        return Fail(ErrorCode::kInvalidArgument,
+                    "the address of rank {} cannot be used: {}. Does that rank use another transport?", rank,
                     address.error().message());
       of_base.addresses[rank] = address->base;
       peers.push_back(std::move(*address));
@@ -102,7 +104,7 @@ class IbTransport final : public Transport, public DeviceRegistrar {
     const auto own = static_cast<std::size_t>(config.rank);
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
       if (!options_.may_fall_back && peers[rank].port.empty())
-        return Fail(ErrorCode::kUnsupported, "rank {} has no RDMA port, and nothing else is allowed", rank);
+        return Fail(ErrorCode::kUnsupported, "rank {} has no RDMA port, but only RDMA is allowed", rank);
       set_up.by_rdma.push_back(rank != own && MayUseRdma(peers[own], peers[rank]));
     }
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
@@ -110,14 +112,16 @@ class IbTransport final : public Transport, public DeviceRegistrar {
     return IbEndpoint::Create(std::move(set_up), std::move(base));
   }
 
-  // Returns memory of the base transport, registered with all devices. If it cannot be registered, lanes copy from it.
+  // Returns memory of the base transport, registered with all devices. If it cannot be registered, it is still
+  // returned, and lanes copy from it.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     RONDO_ASSIGN(auto memory, base_->Allocate(bytes));
     if (devices_.empty() || bytes < kLeastZeroCopyBytes) return memory;
     auto registration = RegisterAllocated(memory->bytes());
     if (registration) return Together(std::move(memory), std::move(*registration));
     if (!logged_unregistered_.exchange(true, std::memory_order_relaxed))
-      Log(options_.logger, LogLevel::kWarning, "what is sent from allocated memory will be copied: {}",
+      Log(options_.logger, LogLevel::kWarning,
+          "allocated memory cannot be registered for RDMA, so data that is sent from it will be copied: {}",
           registration.error().message());
     return memory;
   }
@@ -129,8 +133,9 @@ class IbTransport final : public Transport, public DeviceRegistrar {
   DeviceRegistrar* device_registrar() override { return this; }
   Result<std::unique_ptr<DeviceRegistration>> RegisterDevice(const DeviceMemory& memory) override {
     if (devices_.empty())
-      return Fail(ErrorCode::kUnsupported, "stage memory of {} through pinned host memory, since {}", memory.device,
-                  why_none_);
+      return Fail(ErrorCode::kUnsupported,
+                  "memory of {} cannot be sent directly by RDMA, because {}; stage it through pinned host memory",
+                  memory.device, why_none_);
     return RegisterOfDevice(devices_, registered_, device_memory_, memory);
   }
 
@@ -158,13 +163,13 @@ class IbTransport final : public Transport, public DeviceRegistrar {
 
 Status Check(const IbOptions& options) {
   if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < 4096 || options.ring_bytes > (1u << 30))
-    return Fail(ErrorCode::kInvalidArgument, "ring_bytes {} is not a power of two from 4096 to 2^30",
+    return Fail(ErrorCode::kInvalidArgument, "ring_bytes is {}; expected a power of two from 4096 to 2^30",
                 options.ring_bytes);
   if (options.host_id.size() > 255)
-    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255", options.host_id.size());
+    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255 are allowed", options.host_id.size());
   const auto within = [](std::string_view name, int value, int least, int most) -> Status {
     if (value >= least && value <= most) return {};
-    return Fail(ErrorCode::kInvalidArgument, "{} {} is not from {} to {}", name, value, least, most);
+    return Fail(ErrorCode::kInvalidArgument, "{} is {}; expected {} to {}", name, value, least, most);
   };
   RONDO_TRY(within("timeout_exponent", options.timeout_exponent, 1, 31));
   RONDO_TRY(within("retries", options.retries, 0, 6));
@@ -178,7 +183,7 @@ Status Check(const IbOptions& options) {
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options) {
   RONDO_TRY(ib::Check(options));
   auto devices = ib::OpenPorts(options.port);
-  // A text that names no port is an error, even if falling back is allowed.
+  // A device or port in options.port that does not exist is an error, even if falling back is allowed.
   if (!devices && (!options.may_fall_back || devices.error().code() == ErrorCode::kInvalidArgument))
     return tl::unexpected(std::move(devices).error());
   const std::string why_none = devices ? "" : devices.error().message();

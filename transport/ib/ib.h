@@ -1,4 +1,4 @@
-// InfiniBand and RoCE through libibverbs, and a base transport that reaches all ranks:
+// A transport that uses InfiniBand or RoCE through libibverbs, and a base transport that reaches all ranks:
 //
 //   auto transport = MakeIbTransport(tcp, {.port = "mlx5_0"});   // Result<std::shared_ptr<Transport>>
 //
@@ -26,14 +26,14 @@
 namespace rondo {
 
 struct IbOptions {
-  // A device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has. Several are joined by "+", in the
-  // order in which lanes try them: the first port carries all lanes, and the next is used if the first fails. "": all
-  // active ports, the fastest first.
+  // The RDMA ports to use: a device "mlx5_0", a port "mlx5_0:1", or an address "10.0.0.1" that the port has. Join
+  // several by "+", in the order in which lanes try them: the first port carries all lanes, and the next is used if the
+  // first fails. "": all active ports, the fastest first.
   std::string port = {};
   // False: a rank without an RDMA port is an error, and a lane that cannot use RDMA fails. True: the base transport is
   // used instead, and DescribeAddress and DescribePeer say why.
   bool may_fall_back = true;
-  // Ranks with equal values other than "" use the base transport's lanes between them. At most 255 bytes.
+  // Ranks with equal host ids (except "") use the base transport's lanes between them. At most 255 bytes.
   std::string host_id = {};
   // The ring size of each direction of each lane, registered at both ends; a power of two from 4096 to 2^30.
   std::size_t ring_bytes = 1024 * 1024;
@@ -41,13 +41,13 @@ struct IbOptions {
   // default the connection to a silent peer fails after 1.9 s.
   int timeout_exponent = 16;
   int retries = 6;
-  // How adapters get access to memory of a GPU (transport/device_memory.h). kAuto: as dma-buf if the adapters of all
-  // ports take dma-bufs, otherwise by address if nvidia_peermem is loaded. Both are checked once, when the transport is
-  // made.
+  // The method by which adapters get access to memory of a GPU (transport/device_memory.h). kAuto: as dma-buf if the
+  // adapters of all ports take dma-bufs, otherwise by address if nvidia_peermem is loaded. Both conditions are checked
+  // once, when the transport is made.
   DeviceMemoryChoice device_memory = DeviceMemoryChoice::kAuto;
   int service_level = 0;     // 0 to 15, for InfiniBand
   int traffic_class = 0;     // 0 to 255, for RoCE
-  Logger* logger = nullptr;  // outlives the transport; gets a line when a lane's port has failed
+  Logger* logger = nullptr;  // must outlive the transport; gets a line when a lane's port has failed
 };
 
 // kInvalidArgument: the message names the option. kUnsupported, kUnreachable: there is no such RDMA port, and falling
@@ -55,10 +55,11 @@ struct IbOptions {
 // transport, or none.
 Result<std::shared_ptr<Transport>> MakeIbTransport(std::shared_ptr<Transport> base, IbOptions options);
 
-// Returns the base transport's address that an address of this transport contains; any other address unchanged.
+// Returns the address of the base transport that an address of this transport contains. Returns any other address
+// unchanged.
 std::string BaseOfIbAddress(const std::string& address);
 
-// Whether MakeIbTransport would find a port by this text (IbOptions::port). Errors: those of MakeIbTransport.
+// Checks whether MakeIbTransport would find a port for this text (IbOptions::port). Errors: those of MakeIbTransport.
 Status CheckIbPort(const std::string& port);
 
 }  // namespace rondo

@@ -11,15 +11,15 @@
 namespace rondo::ib {
 namespace {
 
-// How long to wait for bytes by RDMA after the base lane has ended. Then the peer has shut down or died, but bytes that
-// it sent before may arrive a little later.
+// How long to wait for bytes by RDMA after the base lane has ended. The peer has then shut down or died, but bytes that
+// it sent earlier may arrive a little later.
 constexpr Duration kStragglers = std::chrono::milliseconds(100);
-// How often the base lane is checked for the peer's end while the connection has not failed: each check is a system
-// call.
+// How often the base lane is checked for the peer's end while the connection works. The check is rare because it takes
+// a system call.
 constexpr Duration kLookAtBase = std::chrono::milliseconds(1);
-// Why a lane cannot continue on the base lane.
+// The reason why a lane that has taken device memory cannot continue on the base lane.
 constexpr std::string_view kOfDevice =
-    "what is to be sent lies in memory of a device, which is sent by RDMA or else through pinned host memory";
+    "the data to send is in memory of a device, which can be sent only by RDMA or through pinned host memory";
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void IbLane::FailFor(const Broken& broken, const std::string& words) {
 }
 
 std::string IbLane::Describe() const {
-  const std::string before = attempt_ == 0 ? "" : fmt::format(" (since {})", broken_.why);
+  const std::string before = attempt_ == 0 ? "" : fmt::format(" (because {})", broken_.why);
   if (is_plain()) return fmt::format("no RDMA: {}", broken_.why);
   if (phase_ != Phase::kRdma) return "agreeing on RDMA";
   const Device& device = *stream_->device();
@@ -114,7 +114,7 @@ void IbLane::OnSent() {
     case PathWord::kPlain: return GoPlain();
     case PathWord::kBroken:
       due_ = PathWord::kBroken;
-      if (peer_progress_) AgreeAnew();
+      if (peer_progress_) AgreeAgain();
   }
 }
 
@@ -126,17 +126,17 @@ void IbLane::OnReceived(const PathMessageBytes& bytes) {
     broken_.why = fmt::format("rank {}: {}", base_.peer(), message->why);
     return GoPlain();
   }
-  // The peer sent this message before it received this side's kBroken.
+  // The peer sent this message before it received this side's kBroken, so the message no longer counts.
   if (due_ == PathWord::kBroken && message->word != PathWord::kPlain) return;
   if (phase_ == Phase::kRdma || message->word != due_)
-    return FailWith(ErrorCode::kProtocol, "a connection by RDMA was agreed on out of order");
+    return FailWith(ErrorCode::kProtocol, "the other side sent a setup message for RDMA that was not expected now");
   if (due_ == PathWord::kReady) return OnConnected();
   if (const Status connected = OnReceivedEnd(*message); !connected)
     return GiveUp({.code = connected.error().code(), .why = connected.error().message(), .peer = false});
   Say(is_initiator() ? PathWord::kReady : PathWord::kAnswer);
 }
 
-// Connects to the other end. If this end does not exist yet, it is made first.
+// Connects to the other end. Makes this end first if it does not exist yet.
 Status IbLane::OnReceivedEnd(const PathMessage& message) {
   if (!is_initiator()) RONDO_TRY(MakeEnd());
   return stream_->Connect(message.end, message.remote_ring);
@@ -146,7 +146,7 @@ void IbLane::OnConnected() {
   phase_ = Phase::kRdma;
   state_ = LaneState::kOpen;
   if (streams_)
-    Log(context_.logger, LogLevel::kInfo, "lane {} with {} goes on by {}", index_,
+    Log(context_.logger, LogLevel::kInfo, "lane {} with {} continues over {}", index_,
         NameOfRank(context_.frame.get(), base_.peer()), stream_->device()->port().Name());
   streams_ = true;
   changed_ = true;
@@ -166,14 +166,15 @@ void IbLane::GiveUp(Broken broken) {
 void IbLane::OnReceivedBroken(const PathMessage& message) {
   peer_ports_ = message.ports;
   peer_progress_ = message.progress;
-  if (due_ == PathWord::kBroken) return AgreeAnew();
+  if (due_ == PathWord::kBroken) return AgreeAgain();
   GiveUp({.code = ErrorCode::kConnectionReset,
           .why = fmt::format("rank {}: {}", base_.peer(), message.why),
           .peer = !message.your_fault});
 }
 
-// Both ends are closed, and both sides have each other's progress.
-void IbLane::AgreeAnew() {
+// Called when both ends are closed, and each side has the other's progress. Begins the next attempt to connect by RDMA,
+// or continues on the base lane.
+void IbLane::AgreeAgain() {
   if (stream_ != nullptr) {
     if (const Status resumed = stream_->Resume(*peer_progress_); !resumed)
       return FailWith(resumed.error().code(), resumed.error().message());
@@ -188,13 +189,14 @@ void IbLane::AgreeAnew() {
 
 void IbLane::GoPlain() {
   if (!context_.may_be_plain)
-    return FailFor(broken_,
-                   streams_ ? broken_.why : fmt::format("no RDMA, and nothing else is allowed: {}", broken_.why));
+    return FailFor(broken_, streams_
+                                ? broken_.why
+                                : fmt::format("only RDMA is allowed, but this lane cannot use it: {}", broken_.why));
   if (streams_ && stream_->holds_device_memory())
     return FailFor(broken_, fmt::format("{}; {}", broken_.why, kOfDevice));
   if (streams_) {
     phase_ = Phase::kCarried;
-    Log(context_.logger, LogLevel::kWarning, "lane {} with {} goes on without RDMA", index_,
+    Log(context_.logger, LogLevel::kWarning, "lane {} with {} continues without RDMA", index_,
         NameOfRank(context_.frame.get(), base_.peer()));
     stream_->CarryBy(base_);
   } else {
@@ -222,9 +224,9 @@ void IbLane::Look(TimePoint now) {
     case Phase::kAwaiting:
       if (base == LaneState::kFailed) state_ = LaneState::kFailed;
       if (base == LaneState::kEnded)
-        FailWith(ErrorCode::kConnectionReset, attempt_ == 0
-                                                  ? "the other side left before RDMA was agreed on"
-                                                  : fmt::format("the other side left, after {}", broken_.why));
+        FailWith(ErrorCode::kConnectionReset,
+                 attempt_ == 0 ? "the other side ended the lane before RDMA was set up"
+                               : fmt::format("the other side ended the lane after this error: {}", broken_.why));
       return;
     case Phase::kRdma: break;
   }
@@ -332,10 +334,11 @@ void IbLane::Revoke() {
 // ---- sleeping ----
 
 bool IbLane::Arm() {
-  look_at_base_ = {};  // after any wake-up the base lane must be checked
+  look_at_base_ = {};  // after any wake-up the next Poll must check the base lane
   if (revoked_ || state_ == LaneState::kFailed || !streams_) return false;  // the base lane wakes the owner
   if (stream_->Arm()) return true;
-  // Once the base lane has ended, no event reports the end of the wait for late bytes.
+  // After the base lane has ended, this lane waits for late bytes, and no event reports the end of that wait. So the
+  // owner must not sleep.
   return (base_over_since_ && state_ == LaneState::kOpen) || stream_->failure().has_value();
 }
 

@@ -1,19 +1,20 @@
-// A lane by RDMA: a reliable connection (stream.h), and a lane of the base transport (transport/upgrade/lane.h).
+// A lane by RDMA. It has a reliable connection (stream.h) and a lane of the base transport (transport/upgrade/lane.h).
 //
 // How a lane is made: the base lane is made first, as between any two ranks. Over the base lane the two ends agree by
-// path messages (path_message.h). The initiator, which is the higher rank, offers its end. The other side connects to
-// that end and answers with its own end. The initiator connects and sends kReady.
+// path messages (path_message.h). The initiator (the higher rank) sends the values of its end in kOffer. The other side
+// connects to that end and replies with the values of its own end. The initiator connects and sends kReady.
 //
-// If the connection fails, then or later, the side that notices it first closes its end and sends kBroken with the
-// stream's progress; the other side does the same. Then they agree again, and the stream continues. The k-th attempt
-// uses the k-th port of each side; a side with fewer ports starts over with its first. When the last port has failed,
-// the base lane carries the bytes, if that is allowed; otherwise the lane fails with the last reason.
+// If the connection cannot be made, or fails later, the first side to notice the failure closes its end, and sends
+// kBroken with the stream's progress. The other side does the same. Then they agree again, and the stream continues.
+// The k-th attempt uses the k-th port of each side; a side with fewer ports starts over with its first. When all ports
+// have failed, the base lane carries the bytes, if that is allowed. Otherwise the lane fails with the reason of the
+// latest failure.
 //
-// While RDMA works, no bytes are sent over the base lane. If the base lane ends without an end of the stream, the peer
-// has died. A lane makes a new connection only while its owner polls it: bytes that it has taken wait until then.
-// Zero-copy sends need the user's memory until the bytes have arrived, by RDMA or over the base lane. Memory of a
-// device is sent only by RDMA. If no port is left, a lane fails if such bytes have not arrived, or if it gets such
-// bytes later.
+// While RDMA works, no bytes are sent over the base lane. If the base lane ends but the stream's end has not arrived,
+// the peer has died. A lane makes a new connection only while its owner polls it, and bytes that the lane has accepted
+// wait until then. Zero-copy sends need the user's memory until the bytes have arrived, by RDMA or over the base lane.
+// Memory of a device is sent only by RDMA. If no port remains, a lane fails if bytes of a device have not arrived, or
+// if it gets such bytes later.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -34,7 +35,7 @@
 
 namespace rondo::ib {
 
-// A port that lanes may use, and the channel that announces completions on that port to the lanes' endpoint.
+// A port that lanes may use, and the channel on which the endpoint is notified of completions at that port.
 struct LanePort {
   std::shared_ptr<const Device> device;
   ibv_comp_channel* channel = nullptr;
@@ -43,13 +44,13 @@ struct LanePort {
 
 // What a lane gets from its endpoint.
 struct LaneContext {
-  std::vector<LanePort> ports;  // at least one, in the order in which lanes try them. Channels outlive the lane
+  std::vector<LanePort> ports;  // at least one, in the order in which lanes try them; the channels outlive the lane
   std::size_t ring_bytes = 0;   // the size of the stream's ring
   std::shared_ptr<const Registrations> registered;
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;
-  std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
+  std::shared_ptr<const RankFrame> frame = nullptr;  // how log lines name ranks
 };
 
 class IbLane final : public UpgradedLane {
@@ -73,10 +74,10 @@ class IbLane final : public UpgradedLane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // True: do not sleep. After false the channel or the base lane wakes the owner.
+  // True: the owner must not sleep. After false the channel or the base lane wakes the owner.
   bool Arm();
   void ShutDown();
-  // Whether RDMA carries no bytes, or no bytes any more.
+  // Whether RDMA carries no bytes: it never did, or it no longer does.
   bool is_plain() const { return phase_ == Phase::kPlain || phase_ == Phase::kCarried; }
   // "ib mlx5_0:1 RoCE v2 10.0.0.1, MTU 4096", or why the lane does not use RDMA.
   std::string Describe() const;
@@ -87,12 +88,12 @@ class IbLane final : public UpgradedLane {
   enum class Phase : std::uint8_t {
     kBase,      // the base lane is being made
     kSending,   // a path message is being sent
-    kAwaiting,  // the peer's path message is awaited
-    kRdma,      // the connection carries the stream
+    kAwaiting,  // the lane waits for a path message from the peer
+    kRdma,      // the RDMA connection carries the stream
     kCarried,   // the base lane carries the stream after the last connection has failed
-    kPlain,     // there never was a connection: the base lane is used directly
+    kPlain,     // there never was a connection; the lane uses the base lane directly
   };
-  // Why the last connection failed, or could not be made.
+  // Why the latest connection failed, or could not be made.
   struct Broken {
     ErrorCode code = ErrorCode::kUnreachable;
     std::string why;
@@ -110,7 +111,7 @@ class IbLane final : public UpgradedLane {
   Status MakeEnd();
   void OnConnected();
   void GiveUp(Broken broken);
-  void AgreeAnew();
+  void AgreeAgain();
   void GoPlain();
   void Look(TimePoint now);
   void AdoptBaseOver(TimePoint now);
@@ -121,15 +122,15 @@ class IbLane final : public UpgradedLane {
   const LaneContext context_;
   Phase phase_ = Phase::kBase;
 
-  // Used while the ends agree.
+  // The state of the agreement between the two ends.
   MessageSender<PathMessageBytes> out_;
   MessageReader<PathMessageBytes> in_;
   PathWord said_ = PathWord::kPlain;
   PathWord due_ = PathWord::kOffer;
   std::size_t attempt_ = 0;
-  std::size_t peer_ports_ = 0;             // the number of the peer's ports; 0: not received yet
+  std::size_t peer_ports_ = 0;             // 0: not received yet
   Broken broken_;                          // the failure of the previous attempt
-  std::optional<Progress> peer_progress_;  // received while the connection is closed here
+  std::optional<Progress> peer_progress_;  // the peer's progress, received while this side's end is closed
   TimePoint look_at_base_{};
 
   std::unique_ptr<Stream> stream_;

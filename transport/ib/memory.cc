@@ -14,7 +14,7 @@ namespace {
 using Devices = std::vector<std::shared_ptr<const Device>>;
 using Handle = VerbsHandle<ibv_mr>;
 
-// The registrations of some memory with all devices, and the region by which lanes find them.
+// The registrations of one piece of memory with all devices, and the region by which lanes find them.
 class Known {
  public:
   Known(Devices devices, std::shared_ptr<Registrations> all) : devices_(std::move(devices)), all_(std::move(all)) {}
@@ -117,17 +117,16 @@ Result<std::unique_ptr<DeviceRegistration>> RegisterOfDevice(const std::vector<s
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
   if (memory.dma_buf_fd >= 0 && memory.dma_buf_offset % page != address % page)
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        "memory of {} lies {} bytes behind the start of a page, and its dma-buf's offset {} does not: a dma-buf "
-        "is exported from the start of a page, and the offset counts from there",
-        memory.device, address % page, memory.dma_buf_offset);
+    return Fail(ErrorCode::kInvalidArgument,
+                "dma_buf_offset {2} does not fit the memory of {0}, which begins {1} bytes after the start of a page: "
+                "a dma-buf is exported from the start of a page, and the offset counts from there",
+                memory.device, address % page, memory.dma_buf_offset);
   ErrorCode code = ErrorCode::kUnsupported;
   std::string whys;
   for (const DeviceMemoryWay way : {DeviceMemoryWay::kDmaBuf, DeviceMemoryWay::kPeerMemory}) {
     std::string why = way == DeviceMemoryWay::kDmaBuf ? ways.no_dma_buf : ways.no_peer_memory;
     if (why.empty() && way == DeviceMemoryWay::kDmaBuf && memory.dma_buf_fd < 0)
-      why = "its driver has exported none; NVIDIA's open kernel modules do";
+      why = "its driver has exported no dma-buf; NVIDIA's open kernel modules do";
     if (why.empty()) {
       auto made = std::make_unique<RegisteredOfDevice>(devices, all, way);
       const Status known = made->Make(memory);
@@ -135,10 +134,9 @@ Result<std::unique_ptr<DeviceRegistration>> RegisterOfDevice(const std::vector<s
       if (known.error().code() != ErrorCode::kUnsupported) code = known.error().code();
       why = known.error().message();
     }
-    whys += fmt::format("{}by {}: {}", whys.empty() ? "" : ". ", Name(way), why);
+    whys += fmt::format("{}by {}: {}", whys.empty() ? "" : "; ", Name(way), why);
   }
-  return Fail(code,
-              "{} bytes of {} cannot be sent by RDMA from where they lie, so stage them through pinned host memory. {}",
+  return Fail(code, "{} bytes of {} cannot be sent directly by RDMA, so stage them through pinned host memory ({})",
               memory.bytes.size(), memory.device, whys);
 }
 
@@ -148,8 +146,8 @@ std::unique_ptr<Memory> Together(std::unique_ptr<Memory> memory, std::unique_ptr
 
 Status KeepFromChildren(const Device& device, MutableBytes memory) {
   if (device.verbs().forks_safely() || madvise(memory.data(), memory.size(), MADV_DONTFORK) == 0) return {};
-  return Fail(ErrorCode::kResource, "{} bytes cannot be kept from forked children: {}", memory.size(),
-              std::strerror(errno));
+  return Fail(ErrorCode::kResource, "{} bytes of memory cannot be hidden from forked children (madvise): {}",
+              memory.size(), std::strerror(errno));
 }
 
 }  // namespace rondo::ib

@@ -58,7 +58,7 @@ Result<PathMessage> Decode(const PathMessageBytes& bytes) {
   const bool known = word >= static_cast<std::uint8_t>(PathWord::kOffer) &&
                      word <= static_cast<std::uint8_t>(PathWord::kBroken) && ethernet <= 1 && fault <= 1;
   if (!magic || !known || !reader.ok())
-    return Fail(ErrorCode::kProtocol, "something else came where a connection by RDMA was to be agreed on");
+    return Fail(ErrorCode::kProtocol, "expected a setup message for RDMA, got another message");
   return message;
 }
 

@@ -13,7 +13,7 @@
 namespace rondo::ib {
 namespace {
 
-// The vendor number that the kernel's rdma_rxe reports.
+// The vendor number that the kernel's soft-RoCE driver (rdma_rxe) reports.
 constexpr std::uint32_t kSoftRoce = 0xFFFFFF;
 
 std::string_view Name(Gid::Type type) {
@@ -34,10 +34,11 @@ std::string StateInWords(ibv_port_state state) {
     case IBV_PORT_ACTIVE_DEFER: return "active, deferred (recovering from errors of the link)";
     case IBV_PORT_NOP: break;
   }
-  return "of no state";
+  return "in an unknown state";
 }
 
-// Decodes the specification's codes, as in PortInfo (14.2.5.6): the number of lanes, and the Gbit/s of each lane.
+// Decodes two codes of the InfiniBand specification (PortInfo, 14.2.5.6): the number of physical lanes, and the Gbit/s
+// of each.
 double LineGbps(std::uint8_t width, std::uint8_t speed) {
   const double lanes = width == 1 ? 1 : width == 16 ? 2 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12 : 0;
   switch (speed) {
@@ -55,13 +56,14 @@ double LineGbps(std::uint8_t width, std::uint8_t speed) {
 
 Result<std::vector<Gid>> GidsOf(const VerbsLibrary& library, ibv_context* context, const std::string& device, int port,
                                 int table_entries) {
-  // The kernel's interface counts the bytes of an answer in 16 bits. Tables are long but mostly empty, and the kernel
-  // returns only the entries that exist.
-  constexpr int kMostEntries = UINT16_MAX / sizeof(ibv_gid_entry);
-  std::vector<ibv_gid_entry> entries(static_cast<std::size_t>(std::clamp(table_entries, 1, kMostEntries)));
+  // The largest number of entries to ask for. The kernel's interface counts the bytes of a reply in 16 bits. Tables are
+  // long but mostly empty, and the kernel returns only the entries that exist.
+  constexpr int kMaxEntries = UINT16_MAX / sizeof(ibv_gid_entry);
+  std::vector<ibv_gid_entry> entries(static_cast<std::size_t>(std::clamp(table_entries, 1, kMaxEntries)));
   const ssize_t count = library.query_gid_table(context, entries.data(), entries.size(), 0, sizeof(ibv_gid_entry));
   if (count < 0)
-    return Fail(ErrorCode::kResource, "{} does not tell its GIDs: {}", device, std::strerror(static_cast<int>(-count)));
+    return Fail(ErrorCode::kResource, "RDMA device {} does not report its GIDs: {}", device,
+                std::strerror(static_cast<int>(-count)));
   std::vector<Gid> gids;
   for (const ibv_gid_entry& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
     if (entry.port_num != static_cast<std::uint32_t>(port)) continue;
@@ -87,8 +89,8 @@ std::string List(const std::vector<Port>& ports) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
-// Ranks a GID; smaller is better. RoCE version 2 can be routed, all networks have IPv4, and link-local addresses are
-// valid on one link only.
+// Ranks a GID; smaller is better. RoCE version 2 is better because it can be routed. IPv4 is better because all
+// networks have it. Link-local addresses are worse because they are valid on one link only.
 int Rank(const Gid& gid) {
   if (gid.type == Gid::Type::kInfiniBand) return gid.index;
   const IpAddress ip = gid.ip();
@@ -104,7 +106,7 @@ const Gid* BestGid(const Port& port) {
 Result<ChosenPort> Chosen(const Port& port, const Gid* gid, std::string reason) {
   if (!port.active) return Fail(ErrorCode::kUnreachable, "RDMA port {} is {}", port.Name(), port.state);
   if (gid == nullptr)
-    return Fail(ErrorCode::kUnreachable, "RDMA port {} has no GID: {}", port.Name(),
+    return Fail(ErrorCode::kUnreachable, "RDMA port {} has no GID, because {}", port.Name(),
                 port.ethernet ? "its interface has no address" : "no subnet manager has seen it");
   return ChosenPort{port, *gid, std::move(reason)};
 }
@@ -159,22 +161,23 @@ Result<std::vector<Port>> EnumeratePorts(const VerbsLibrary& library) {
     if (const int failed = library.query_device(context.get(), &attributes); failed != 0)
       return Fail(ErrorCode::kResource, "RDMA device {} does not answer: {}", name, std::strerror(failed));
     for (int number = 1; number <= attributes.phys_port_cnt; ++number) {
-      ibv_port_attr told;
-      if (const int failed = library.QueryPort(context.get(), static_cast<std::uint8_t>(number), told); failed != 0)
+      ibv_port_attr port_attributes;
+      if (const int failed = library.QueryPort(context.get(), static_cast<std::uint8_t>(number), port_attributes);
+          failed != 0)
         return Fail(ErrorCode::kResource, "RDMA port {}:{} does not answer: {}", name, number, std::strerror(failed));
       Port port{.device = name,
                 .number = number,
-                .ethernet = told.link_layer == IBV_LINK_LAYER_ETHERNET,
+                .ethernet = port_attributes.link_layer == IBV_LINK_LAYER_ETHERNET,
                 .software = attributes.vendor_id == kSoftRoce,
-                .active = told.state == IBV_PORT_ACTIVE,
-                .state = StateInWords(told.state),
-                .mtu_bytes = 128 << told.active_mtu,
-                .most_mtu_bytes = 128 << told.max_mtu,
-                .line_gbps = LineGbps(told.active_width, told.active_speed),
-                .lid = told.lid,
+                .active = port_attributes.state == IBV_PORT_ACTIVE,
+                .state = StateInWords(port_attributes.state),
+                .mtu_bytes = 128 << port_attributes.active_mtu,
+                .most_mtu_bytes = 128 << port_attributes.max_mtu,
+                .line_gbps = LineGbps(port_attributes.active_width, port_attributes.active_speed),
+                .lid = port_attributes.lid,
                 .gids = {}};
-      RONDO_ASSIGN(port.gids,
-                   GidsOf(library, context.get(), name, number, attributes.phys_port_cnt * told.gid_tbl_len));
+      RONDO_ASSIGN(port.gids, GidsOf(library, context.get(), name, number,
+                                     attributes.phys_port_cnt * port_attributes.gid_tbl_len));
       ports.push_back(std::move(port));
     }
   }
@@ -199,7 +202,7 @@ Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<
                 ports.front().state, ports.size() > 1 ? fmt::format(", and {} more", ports.size() - 1) : "");
   }
   if (const auto ip = IpAddress::Parse(wish)) {
-    // One address may be in several entries, for version 1 and version 2 of RoCE.
+    // One address may be in several entries, because RoCE has versions 1 and 2.
     const Port* with = nullptr;
     const Gid* named = nullptr;
     for (const Port& port : ports)
@@ -236,7 +239,8 @@ Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
     for (std::size_t begin = 0, joint = 0; joint != std::string_view::npos; begin = joint + 1) {
       joint = wishes.find('+', begin);
       const std::string_view wish = wishes.substr(begin, joint == std::string_view::npos ? joint : joint - begin);
-      if (wish.empty()) return Fail(ErrorCode::kInvalidArgument, "'{}' names no RDMA port beside a '+'", wishes);
+      if (wish.empty())
+        return Fail(ErrorCode::kInvalidArgument, "'{}' has a '+' without an RDMA port on each side of it", wishes);
       auto one = ChoosePort(ports, addresses, wish);
       if (one) {
         const bool again = std::any_of(chosen.begin(), chosen.end(), [&](const ChosenPort& before) {
@@ -258,7 +262,7 @@ Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
     if (port.active && BestGid(port) != nullptr && port.Name() != chosen.front().port.Name()) others.push_back(&port);
   std::stable_sort(others.begin(), others.end(),
                    [](const Port* a, const Port* b) { return a->line_gbps > b->line_gbps; });
-  for (const Port* port : others) chosen.push_back({*port, *BestGid(*port), "stands by"});
+  for (const Port* port : others) chosen.push_back({*port, *BestGid(*port), "in reserve"});
   return chosen;
 }
 

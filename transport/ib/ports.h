@@ -1,7 +1,7 @@
-// The ports of this machine's RDMA devices, and which of them a user's text names.
+// The ports of this machine's RDMA devices, and the choice of ports by the user's text.
 //
-// Choosing is a pure function of a list of ports, so that tests can invent one. Only EnumeratePorts reads the machine's
-// ports.
+// The choice is a pure function of a list of ports, so tests can use an invented list. Only EnumeratePorts reads the
+// machine's ports.
 #pragma once
 
 #include <array>
@@ -39,9 +39,9 @@ struct Port {
   bool software = false;  // soft-RoCE: the kernel does the work, without an adapter
   bool active = false;
   std::string state;       // "active", "down (no cable, or the other end is off)", ...
-  int mtu_bytes = 0;       // in use
-  int most_mtu_bytes = 0;  // the largest that the device can use
-  double line_gbps = 0;    // 0: the device does not report it
+  int mtu_bytes = 0;       // the MTU in use
+  int most_mtu_bytes = 0;  // the largest MTU that the device can use
+  double line_gbps = 0;    // the speed of the wire in Gbit/s; 0: the device does not report it
   std::uint16_t lid = 0;
   std::vector<Gid> gids;
 
@@ -49,7 +49,7 @@ struct Port {
   std::string ToString() const;  // one line for `explain`
 };
 
-// Describes a port with a GID as the end of a path. InfiniBand has no numeric address.
+// Describes a port with a GID as the end of a path. The result for InfiniBand has no numeric address.
 LinkEnd LinkOf(const Port& port, const Gid& gid);
 
 // All ports of all devices, sorted by name and number; the list may be empty. kResource: a device does not answer; the
@@ -63,17 +63,17 @@ struct ChosenPort {
 };
 
 // Chooses the port and the GID at which peers reach this process.
-//   wish        "" (the fastest active port, first by name among equals), a device "mlx5_0", a port "mlx5_0:1", or an
-//               address "10.0.0.1": the port that has the address in a GID, or whose IPoIB interface has it
-//   addresses   those of this machine's interfaces, with their devices
+//   wish        "" (the fastest active port; the first by name among equally fast ones), a device "mlx5_0", a port
+//               "mlx5_0:1", or an address "10.0.0.1": the port that has it in a GID, or whose IPoIB interface has it
+//   addresses   the addresses of this machine's interfaces, with the RDMA devices of those interfaces
 // kInvalidArgument: there is no such device or port; the message lists those that exist. kUnreachable: no port has that
-// address, or the port is down; the message has its state. kUnsupported: there is no RDMA device.
+// address, or the port is down; the message has the port's state. kUnsupported: there is no RDMA device.
 Result<ChosenPort> ChoosePort(const std::vector<Port>& ports, const std::vector<tcp::LocalAddress>& addresses,
                               std::string_view wish);
 
-// Chooses the ports of this process in the order in which lanes try them: the ports of each wish in `wishes`, which "+"
-// joins ("mlx5_0+mlx5_1"), each port once. Ports that are down are omitted if another port is up. "": all active ports,
-// the fastest first. Errors: those of ChoosePort.
+// Chooses the ports of this process, in the order in which lanes try them. `wishes` is one wish, or several joined by
+// "+" ("mlx5_0+mlx5_1"). The result has the ports of each wish, each port once. Ports that are down are omitted if
+// another port is up. "": all active ports, the fastest first. Errors: those of ChoosePort.
 Result<std::vector<ChosenPort>> ChoosePorts(const std::vector<Port>& ports,
                                             const std::vector<tcp::LocalAddress>& addresses, std::string_view wishes);
 

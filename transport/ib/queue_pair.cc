@@ -11,7 +11,7 @@
 namespace rondo::ib {
 namespace {
 
-// The specification's code of an MTU: 1 is 256 bytes, 5 is 4096.
+// The InfiniBand specification's code for an MTU: 1 for 256 bytes, up to 5 for 4096.
 int MtuCode(int bytes) {
   int code = 1;
   while (code < 5 && (128 << (code + 1)) <= bytes) ++code;
@@ -36,11 +36,12 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
   const Port& port = made.device_->port();
   const auto entries = static_cast<int>(options.sends + options.receives);
   made.queue_ = {verbs.create_cq(made.device_->context(), entries, own, channel, 0), {verbs.destroy_cq}};
-  if (made.queue_ == nullptr) return Fail(NotMade(port.Name(), fmt::format("completion queue of {}", entries)));
+  if (made.queue_ == nullptr)
+    return Fail(NotMade(port.Name(), fmt::format("a completion queue of {} entries", entries)));
 
   ibv_qp_init_attr attributes{};
-  // Inline bytes save time, and devices allow different numbers of them. So the wish is halved until the device accepts
-  // it.
+  // Inline bytes save time, and devices allow different numbers of them. So the wanted number is halved until the
+  // device accepts it.
   for (std::uint32_t wish = options.inline_bytes;; wish /= 2) {
     attributes = {};
     attributes.qp_type = IBV_QPT_RC;
@@ -52,7 +53,7 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
     attributes.cap.max_inline_data = wish < 64 ? 0 : wish;
     made.pair_ = {verbs.create_qp(made.device_->domain(), &attributes), {verbs.destroy_qp}};
     if (made.pair_ != nullptr) break;
-    if (wish < 64) return Fail(NotMade(port.Name(), "queue pair"));
+    if (wish < 64) return Fail(NotMade(port.Name(), "a queue pair"));
   }
   made.inline_bytes_ = attributes.cap.max_inline_data;
 
@@ -67,7 +68,7 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
 
   std::uint32_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random)
-    return Fail(ErrorCode::kResource, "no random bytes for a queue pair");
+    return Fail(ErrorCode::kResource, "cannot create a queue pair: the system gave no random bytes");
   made.end_ = {.queue_pair = made.pair_->qp_num,
                .first_packet = random & 0xFFFFFF,
                .lid = port.lid,
@@ -80,10 +81,10 @@ Result<QueuePair> QueuePair::Make(std::shared_ptr<const Device> device, ibv_comp
 Status QueuePair::Connect(const PathEnd& peer) {
   const Port& port = device_->port();
   if (peer.ethernet != end_.ethernet)
-    return Fail(ErrorCode::kUnreachable, "{} is {}, the other end ({}) is not", port.Name(),
+    return Fail(ErrorCode::kUnreachable, "{} is {}, but the other end ({}) is not", port.Name(),
                 end_.ethernet ? "Ethernet" : "InfiniBand", Words(peer));
   if (peer.mtu_bytes < 256 || peer.queue_pair >= 1u << 24 || peer.first_packet >= 1u << 24)
-    return Fail(ErrorCode::kProtocol, "the other end's queue pair makes no sense");
+    return Fail(ErrorCode::kProtocol, "the other end sent an invalid description of its queue pair");
   mtu_bytes_ = 128 << MtuCode(std::min(peer.mtu_bytes, end_.mtu_bytes));
 
   ibv_qp_attr receive{};
@@ -107,9 +108,9 @@ Status QueuePair::Connect(const PathEnd& peer) {
                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
       failed != 0)
-    return Fail(ErrorCode::kUnreachable, "{} [{}] {} does not reach {}: {}; {}", port.Name(), device_->gid().index,
+    return Fail(ErrorCode::kUnreachable, "{} [{}] {} cannot reach {}: {}; {}", port.Name(), device_->gid().index,
                 device_->gid().ToString(), Words(peer), std::strerror(failed),
-                end_.ethernet ? "is its GID still that of an address, and is there a route (ping)?"
+                end_.ethernet ? "does its GID still belong to an address, and is there a route (ping)?"
                               : "are both ports in one subnet?");
   ibv_qp_attr send{};
   send.qp_state = IBV_QPS_RTS;
@@ -121,7 +122,7 @@ Status QueuePair::Connect(const PathEnd& peer) {
                                                     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                                         IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
       failed != 0)
-    return Fail(ErrorCode::kResource, "a queue pair of {} cannot be made to send: {}", port.Name(),
+    return Fail(ErrorCode::kResource, "a queue pair of {} cannot begin to send: {}", port.Name(),
                 std::strerror(failed));
   return {};
 }

@@ -64,10 +64,10 @@ const Region* RegistrationsView::Find(Bytes memory) {
   if (entries_ == nullptr) return nullptr;
   const std::byte* const begin = memory.data();
   const std::byte* const end = begin + memory.size();
-  constexpr std::less<> below;  // compares any two addresses
+  constexpr std::less<> below;  // may compare any two addresses, unlike <
   auto at = std::upper_bound(entries_->begin(), entries_->end(), begin,
                              [&](const std::byte* a, const Registrations::Entry& b) { return below(a, b.begin); });
-  // If no regions overlap, the region is the nearest one that begins before.
+  // If no regions overlap, the loop ends at its first entry, which is the nearest one that begins before the memory.
   while (at != entries_->begin()) {
     --at;
     if (below(at->reach, end)) return nullptr;

@@ -18,30 +18,32 @@
 namespace rondo::ib {
 namespace {
 
-// Notices that may be outstanding: more than messages of kMostBytes in a bandwidth-delay product.
+// The largest number of outstanding notices. It exceeds the number of messages of kMaxBytes in a bandwidth-delay
+// product.
 constexpr std::uint32_t kNotices = 64;
 constexpr std::uint32_t kRepost = 16;
-constexpr std::uint32_t kReceives = kNotices + kMostAdvertised + 9 + kRepost;
-// One of this many requests asks for a completion; fewer completions cost less.
+constexpr std::uint32_t kReceives = kNotices + kMaxAdvertised + 9 + kRepost;
+// One of this many requests asks for a completion, because fewer completions cost less.
 constexpr std::uint32_t kSignalEvery = 16;
 constexpr std::uint32_t kInlineBytes = 256;
-// Bytes of one work request: a message of 64 KiB with its header. With longer requests the other side would notice
-// bytes later.
-constexpr std::size_t kMostBytes = 68 * 1024;
-// With soft-RoCE every packet costs as much as a page of data, even if it carries only a header. So four messages of 64
-// KiB share a request.
-constexpr std::size_t kMostBytesBySoftware = 272 * 1024;
-// After this many copied bytes they are posted, so that the other side works while this side still copies.
-constexpr std::size_t kMostCopied = 64 * 1024;
-// Bytes of one request into an advertised buffer. The other side copies nothing there, so fewer and larger notices are
-// better.
-constexpr std::size_t kMostDirectBytes = 256 * 1024;
+// The largest number of bytes of one work request: a message of 64 KiB with its header. With longer requests the other
+// side would notice bytes later.
+constexpr std::size_t kMaxBytes = 68 * 1024;
+// The largest number of bytes of one work request on soft-RoCE. There a packet with only a header takes as much time as
+// a full packet, so four messages of 64 KiB share a request.
+constexpr std::size_t kMaxBytesBySoftware = 272 * 1024;
+// When this many bytes have been copied, they are posted, so that the other side works while this side still copies.
+constexpr std::size_t kMaxCopied = 64 * 1024;
+// The largest number of bytes of one request into an advertised buffer. The other side copies nothing, so fewer and
+// larger notices are better.
+constexpr std::size_t kMaxDirectBytes = 256 * 1024;
 constexpr int kCountBits = 29;
-constexpr std::uint64_t kMostRingBytes = 1u << 30;
-constexpr int kMostNotices = 1 << 16;
-// How long to wait until written bytes are acknowledged when the stream ends.
+constexpr std::uint64_t kMaxRingBytes = 1u << 30;
+constexpr int kMaxNotices = 1 << 16;
+// How long the destructor waits until written bytes are acknowledged.
 constexpr int kLingerMs = 100;
-// How long to wait until a device returns the receives of a broken queue pair: far longer than any device takes.
+// How long to wait until a device returns the receives of a broken queue pair. The limit is far longer than any device
+// takes.
 constexpr int kDrainMs = 1000;
 
 struct Credit {
@@ -50,9 +52,9 @@ struct Credit {
   std::uint64_t grants;
 };
 
-// Memory after the ring: the credit, then the grants by number.
+// The memory after the ring contains the credit at offset 0, then the grants by number.
 constexpr std::size_t kGrantsAt = kLineBytes;
-constexpr std::size_t kBehindBytes = kGrantsAt + kMostAdvertised * sizeof(Grant);
+constexpr std::size_t kBehindBytes = kGrantsAt + kMaxAdvertised * sizeof(Grant);
 static_assert(sizeof(Credit) <= kGrantsAt);
 
 }  // namespace
@@ -76,7 +78,7 @@ Status Stream::Attach(std::shared_ptr<const Device> device, std::size_t key, ibv
   Link link;
   link.device = device;
   link.key = key;
-  link.most_bytes = device->port().software ? kMostBytesBySoftware : kMostBytes;
+  link.most_bytes = device->port().software ? kMaxBytesBySoftware : kMaxBytes;
   RONDO_ASSIGN(link.in, device->Register(in_.bytes(), true));
   RONDO_ASSIGN(link.out, device->Register(out_.bytes(), false));
   options.sends = kSends;
@@ -102,11 +104,11 @@ RemoteRing Stream::remote_ring() const {
 
 Status Stream::Connect(const PathEnd& peer, const RemoteRing& remote_ring) {
   if (!std::has_single_bit(remote_ring.ring_bytes) || remote_ring.ring_bytes < 4096 ||
-      remote_ring.ring_bytes > kMostRingBytes || remote_ring.notices < 2 || remote_ring.notices > kMostNotices)
-    return Fail(ErrorCode::kProtocol, "the other end's ring makes no sense");
+      remote_ring.ring_bytes > kMaxRingBytes || remote_ring.notices < 2 || remote_ring.notices > kMaxNotices)
+    return Fail(ErrorCode::kProtocol, "the other end sent an invalid description of its ring");
   const std::uint64_t window = std::min<std::uint64_t>(ring_bytes_, remote_ring.ring_bytes);
   if (window_bytes_ != 0 && window_bytes_ != window)
-    return Fail(ErrorCode::kProtocol, "the other end's ring has another size than before");
+    return Fail(ErrorCode::kProtocol, "the other end's ring does not have the same size as before");
   RONDO_TRY(link_->pair.Connect(peer));
   link_->peer = remote_ring;
   window_bytes_ = window;
@@ -127,9 +129,10 @@ void Stream::Abandon() {
   carrier_ = nullptr;
 }
 
-// Completions of bytes that arrived before the queue pair broke precede the first receive that is returned unused.
+// Takes the completions of bytes that arrived before the queue pair broke. They precede the first receive that is
+// returned unused.
 void Stream::Drain() {
-  FailWith(ErrorCode::kClosed, "it was given up", false, false);  // later completions are ignored
+  FailWith(ErrorCode::kClosed, "it was given up", false, false);  // so that later completions are ignored
   const bool breaks = link_->pair.Break();
   for (int waited_ms = 0;; ++waited_ms) {
     Count();
@@ -141,7 +144,7 @@ void Stream::Drain() {
 void Stream::Drop() {
   if (link_) {
     link_->pair.Break();
-    // Destroying the completion queue waits for that acknowledgement.
+    // Events must be acknowledged, because destroying the completion queue waits for that.
     if (link_->events > 0) link_->device->verbs().ack_cq_events(link_->pair.completions(), link_->events);
     link_.reset();  // waits for the device, which then no longer writes into advertised buffers
     advertised_.Disconnect();
@@ -156,12 +159,13 @@ Progress Stream::TellProgress() {
 
 Status Stream::Resume(const Progress& peers) {
   if (peers.consumed < peer_consumed_ || peers.arrived < peers.consumed || peers.arrived > posted_)
-    return Fail(ErrorCode::kProtocol, "the other side says that {} bytes have arrived and {} are read, of {}",
+    return Fail(ErrorCode::kProtocol,
+                "the other side reports impossible progress: {} bytes arrived and {} read, but this rank has sent {}",
                 peers.arrived, peers.consumed, posted_);
   if (peers.arrived < sends_.given_back())
     return Fail(ErrorCode::kConnectionReset,
-                "the other side says that {} bytes have arrived, the device had said so of {}, and what is between is "
-                "not here to be sent again",
+                "the other side received only {} bytes, but the device had reported {} as delivered; the bytes between "
+                "are no longer kept here, so they cannot be sent again",
                 peers.arrived, sends_.given_back());
   peer_consumed_ = peers.consumed;
   posted_ = peers.arrived;
@@ -174,7 +178,8 @@ void Stream::CarryBy(Lane& lane) {
   PumpCarrier();
 }
 
-// The carrier lane has its own flow control, so bytes that it has released free room here.
+// The lane that carries the stream (CarryBy) has its own flow control. So bytes that this lane has released make room
+// for more bytes of the stream.
 void Stream::PumpCarrier() {
   while (posted_ < accepted_) {
     Pieces pieces;
@@ -185,14 +190,14 @@ void Stream::PumpCarrier() {
     if (taken == 0) break;
     posted_ += taken;
   }
-  // A lane may send without a copy and release later. Bytes that the lane took before the stream's are counted as the
-  // stream's, which is the safe direction.
+  // The lane may send without a copy and release bytes later. It also counts bytes that it took before the stream's
+  // bytes. They are counted here as if they were the stream's, which can only delay the release.
   const std::uint64_t free = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
   peer_consumed_ = std::max(peer_consumed_, free);
   GiveBack(free);
 }
 
-// A closed socket still sends its bytes, but a destroyed queue pair does not, so this waits.
+// Waits for acknowledgements, because a destroyed queue pair does not send its remaining bytes (a closed socket does).
 void Stream::Linger() {
   if (link_->requests_done == link_->requests && posted_ == accepted_) return;
   Pump();
@@ -225,9 +230,9 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   const bool any_of_device = registered_.any_of_device();
   for (Bytes piece : pieces) {
     if (any_of_device && registered_.IsOfDevice(piece)) {
-      const std::size_t lent = TakeOfDevice(piece);
-      done += lent;
-      if (lent == piece.size()) continue;
+      const std::size_t taken = TakeOfDevice(piece);
+      done += taken;
+      if (taken == piece.size()) continue;
       Pump();
       return done;
     }
@@ -244,14 +249,14 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
         sends_.Add(accepted_, piece.first(part), *region);
       } else {
         const auto at = static_cast<std::size_t>(accepted_ % ring_bytes_);
-        part = std::min({part, ring_bytes_ - at, kMostCopied});
+        part = std::min({part, ring_bytes_ - at, kMaxCopied});
         std::memcpy(out_.bytes().data() + at, piece.data(), part);
         copied += part;
       }
       accepted_ += part;
       done += part;
       piece = piece.subspan(part);
-      if (copied >= kMostCopied || accepted_ - posted_ >= most_bytes()) {
+      if (copied >= kMaxCopied || accepted_ - posted_ >= most_bytes()) {
         Pump();
         copied = 0;
       }
@@ -261,13 +266,13 @@ std::size_t Stream::Write(std::span<const Bytes> pieces) {
   return done;
 }
 
-// Takes as many bytes from the front as there is room for.
+// Takes as many bytes from the front of `bytes` as there is room for, and returns their number.
 std::size_t Stream::TakeOfDevice(Bytes bytes) {
-  std::size_t lent = 0;
-  while (lent < bytes.size()) {
-    const Bytes rest = bytes.subspan(lent);
+  std::size_t taken = 0;
+  while (taken < bytes.size()) {
+    const Bytes rest = bytes.subspan(taken);
     const RegistrationsView::Front front = registered_.FindOfDevice(rest);
-    RONDO_CHECK(front.region != nullptr, "of {} bytes to send, which lie in memory of a device, {} are not registered",
+    RONDO_CHECK(front.region != nullptr, "of {} bytes to send, which are in memory of a device, {} are not registered",
                 bytes.size(), rest.size());
     if (sends_.full()) Look();
     const auto room = static_cast<std::size_t>(peer_consumed_ + window_bytes_ - accepted_);
@@ -277,10 +282,10 @@ std::size_t Stream::TakeOfDevice(Bytes bytes) {
     if (write_short_ || sends_full_) break;
     sends_.Add(accepted_, rest.first(part), *front.region);
     accepted_ += part;
-    lent += part;
+    taken += part;
     if (accepted_ - posted_ >= most_bytes()) Pump();
   }
-  return lent;
+  return taken;
 }
 
 std::uint64_t Stream::released() {
@@ -320,7 +325,7 @@ bool Stream::PostData() {
   const RemoteRing& peer = link_->peer;
   std::uint64_t until = accepted_;
   const Grant* const grant = link_->grants.At(posted_, until);
-  until = std::min(until, posted_ + (grant == nullptr ? link_->most_bytes : kMostDirectBytes));
+  until = std::min(until, posted_ + (grant == nullptr ? link_->most_bytes : kMaxDirectBytes));
   const std::uint64_t theirs = posted_ % peer.ring_bytes;
   if (grant == nullptr) until = std::min(until, posted_ + peer.ring_bytes - theirs);
   Pieces pieces;
@@ -353,10 +358,10 @@ bool Stream::PostData() {
 bool Stream::GiveCredit() {
   if (consumed_ - consumed_sent_ < window_bytes_ / 4 &&
       link_->notices_posted - link_->notices_credited < kNotices / 2 &&
-      link_->grants_read - link_->grants_credited < kMostAdvertised / 2)
+      link_->grants_read - link_->grants_credited < kMaxAdvertised / 2)
     return false;
-  // The device may still read the last credit from here. Its numbers only grow, so both an old and a new number are
-  // correct.
+  // The device may still read the previous credit from this memory. Credit only grows, so both an old and a new number
+  // are correct.
   auto& credit = *reinterpret_cast<Credit*>(out_.bytes().data() + ring_bytes_);
   std::atomic_ref(credit.consumed).store(consumed_, std::memory_order_relaxed);
   std::atomic_ref(credit.notices).store(link_->notices_posted, std::memory_order_relaxed);
@@ -373,11 +378,11 @@ bool Stream::GiveCredit() {
   return true;
 }
 
-// Sends as many grants as are contiguous in the ring of slots.
+// Sends grants by one request: at most as many as there are contiguous free slots in the ring.
 bool Stream::SendGrants() {
   if (advertised_.empty()) return false;
-  const std::uint64_t place = link_->grants_sent % kMostAdvertised;
-  const std::uint64_t room = kMostAdvertised - std::max(place, link_->grants_sent - link_->peer_grants);
+  const std::uint64_t place = link_->grants_sent % kMaxAdvertised;
+  const std::uint64_t room = kMaxAdvertised - std::max(place, link_->grants_sent - link_->peer_grants);
   const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(advertised_.Unadvertised(arrived_), room));
   if (count == 0) return false;
   const std::size_t at = kGrantsAt + place * sizeof(Grant);
@@ -408,7 +413,7 @@ bool Stream::PostEnd() {
 }
 
 bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool signaled) {
-  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // one stays free for Linger
+  if (link_->requests - link_->requests_done >= kSends - 1) return false;  // keeps one request free for Linger
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = htonl(static_cast<std::uint32_t>(kind) << kCountBits | count);
   request.wr_id = link_->requests + 1;
@@ -420,7 +425,7 @@ bool Stream::Post(ibv_send_wr& request, Kind kind, std::uint32_t count, bool sig
   ibv_send_wr* bad = nullptr;
   if (const int failed = ibv_post_send(link_->pair.get(), &request, &bad); failed != 0) {
     FailWith(ErrorCode::kResource,
-             fmt::format("{} takes no work request: {}", link_->device->port().Name(), std::strerror(failed)), false,
+             fmt::format("{} refused a work request: {}", link_->device->port().Name(), std::strerror(failed)), false,
              true);
     return false;
   }
@@ -437,7 +442,7 @@ Arrived Stream::Peek(std::size_t want) {
   if (arrived_ - consumed_ < want)
     Look();
   else if (!advertised_.empty())
-    Pump();  // the owner may have advertised a buffer
+    Pump();  // sends grants, because the owner may have advertised a buffer
   arrived_seen_ = arrived_;
   const Bytes first = ArrivedAt(consumed_);
   return {first, ArrivedAt(consumed_ + first.size())};
@@ -460,7 +465,7 @@ void Stream::Consume(std::size_t bytes) {
 }
 
 // Grants are not sent at once, because several calls of Expect usually follow each other. They are sent with the next
-// request, at the latest before the owner sleeps.
+// request, or before the owner sleeps.
 bool Stream::Expect(std::uint64_t stream_offset, MutableBytes destination) {
   if (destination.empty()) return true;
   if (!moves() || advertised_.full()) return false;
@@ -479,9 +484,10 @@ void Stream::PostReceives() {
   }
   ibv_recv_wr* bad = nullptr;
   if (const int failed = ibv_post_recv(link_->pair.get(), requests.data(), &bad); failed != 0)
-    return FailWith(ErrorCode::kResource,
-                    fmt::format("{} takes no receive: {}", link_->device->port().Name(), std::strerror(failed)), false,
-                    true);
+    return FailWith(
+        ErrorCode::kResource,
+        fmt::format("{} refused a receive request: {}", link_->device->port().Name(), std::strerror(failed)), false,
+        true);
   link_->receives_due = 0;
   link_->notices_posted = link_->notices;
 }
@@ -503,14 +509,14 @@ void Stream::TakeNotice(std::uint32_t immediate) {
     case Kind::kGrants:
       if (TakeGrants(count)) return;
   }
-  FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
+  FailWith(ErrorCode::kProtocol, "the other side sent counters that are out of bounds", true, false);
 }
 
 bool Stream::TakeGrants(std::uint32_t count) {
   const std::byte* const places = in_.bytes().data() + ring_bytes_ + kGrantsAt;
   for (; count > 0; --count) {
     Grant grant;
-    std::memcpy(&grant, places + link_->grants_read % kMostAdvertised * sizeof grant, sizeof grant);
+    std::memcpy(&grant, places + link_->grants_read % kMaxAdvertised * sizeof grant, sizeof grant);
     if (!link_->grants.Add(grant, posted_)) return false;
     ++link_->grants_read;
   }
@@ -524,7 +530,7 @@ void Stream::TakeCredit() {
   const std::uint64_t grants = std::atomic_ref(credit.grants).load(std::memory_order_acquire);
   if (consumed < peer_consumed_ || consumed > posted_ || notices < link_->peer_notices ||
       notices > link_->notices_sent || grants < link_->peer_grants || grants > link_->grants_sent)
-    return FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds", true, false);
+    return FailWith(ErrorCode::kProtocol, "the other side sent counters that are out of bounds", true, false);
   peer_consumed_ = consumed;
   link_->peer_notices = notices;
   link_->peer_grants = grants;
@@ -542,12 +548,12 @@ void Stream::Count() {
         if (one.wr_id == 0) link_->receives_given_back = true;
         if (one.status == IBV_WC_WR_FLUSH_ERR && failure_) continue;
         const CompletionWords words = Words(one.status);
-        const std::string trouble = failure_ ? "" : link_->device->Trouble();
+        const std::string last_fault = failure_ ? "" : link_->device->LastFault();
         FailWith(
             ErrorCode::kConnectionReset,
             fmt::format("RDMA by {}: {} (vendor code {}): {}", link_->device->port().Name(), words.name, one.vendor_err,
-                        trouble.empty() ? std::string(words.remedy) : "the device tells: " + trouble),
-            words.peer && trouble.empty(), true);
+                        last_fault.empty() ? std::string(words.remedy) : "the device reports: " + last_fault),
+            words.peer && last_fault.empty(), true);
       } else if (one.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
         TakeNotice(ntohl(one.imm_data));
       } else {
@@ -580,7 +586,7 @@ bool Stream::Arm() {
   news_ = false;
   if (moves() && !link_->event_wanted) link_->event_wanted = ibv_req_notify_cq(link_->pair.completions(), 0) == 0;
   Look();
-  // Reports once if bytes arrived while the owner did other work.
+  // Returns true once if bytes arrived while the owner did other work.
   const bool unseen = arrived_ != arrived_seen_;
   arrived_seen_ = arrived_;
   const bool had_no_place = std::exchange(sends_full_, false) && !sends_.full();

@@ -1,51 +1,53 @@
-// A stream of bytes each way over one reliable connection, which another connection may replace if it fails.
+// A stream of bytes in each direction over one reliable connection. If the connection fails, another can replace it.
 //
 // Each side has a receive ring, into which the other side writes by RDMA, and a send ring. The byte at stream offset o
 // is at position o modulo the ring's size, so the offset alone gives its address. There are five kinds of work request.
-// All are RDMA writes with an immediate, which wakes the other side and says what has arrived (3 bits of kind, 29 of
-// count):
+// All are RDMA writes with an immediate. The immediate wakes the other side and says what has arrived (3 bits for the
+// kind, 29 for a count):
 //   data     `count` more bytes are in the receiver's ring
-//   credit   three counters, written after the ring: `consumed` (bytes that were read), `notices` (data and direct
-//            requests that were processed), `grants` (grants that were copied)
+//   credit   three counters, written to memory after the ring: `consumed` (bytes that were read), `notices` (data and
+//            direct requests that were processed), `grants` (grants that were copied)
 //   end      no more bytes follow
 //   direct   `count` more bytes are in the buffer that the receiver has advertised for them
 //   grants   `count` more buffers are advertised: their grants are written after the credit, into a ring of slots
 //
-// Why no byte is overwritten and no receive is ever missing (each immediate uses up a receive, which has no memory):
-//   - Bytes are sent only for offsets below credit.consumed + W, also into advertised buffers; W is the size of the
-//     smaller ring, N is kNotices, G is kMostAdvertised. At most N notices are sent beyond credit.notices, which counts
-//     receives that were posted again.
+// Why no byte is overwritten, and why a receive is always posted (each immediate uses up a receive, which has no
+// memory). W is the size of the smaller ring, N is kNotices, G is kMaxAdvertised.
+//   - Bytes are sent only for offsets below credit.consumed + W, also into advertised buffers. At most N notices are
+//     sent beyond credit.notices, which counts receives that were posted again.
 //   - At most G grants are sent beyond credit.grants, which counts grants that were copied out of their slots.
-//   - A side sends credit only if it raises `consumed` by W/4, `notices` by N/2 or `grants` by G/2. If the other side
-//     has read no credit since c, it has sent at most W bytes, N notices and G grants beyond c. So at most 4 + 2 + 2
-//     credits are unread. With the end, and with receives that wait to be posted again together (kRepost), N + G + 9 +
-//     kRepost receives are enough.
+//   - A side sends credit only if it raises `consumed` by W/4, `notices` by N/2 or `grants` by G/2. If c is the latest
+//     credit that the other side has read, that side has sent at most W bytes, N notices and G grants beyond c. So at
+//     most 4 + 2 + 2 credits are unread. One more receive is for the end. Up to kRepost used receives wait until they
+//     are posted again together. So N + G + 9 + kRepost receives are enough.
 //   - A sender that waits for room gets credit, because the other side consumes all W bytes, or has N notices or G
 //     grants to give back.
 //
 // Advertised buffers (advertised_buffers.h). Registered memory in which the owner expects bytes is advertised to the
-// other side. That side writes into the buffer if it has the grant when it sends that part of the stream; bytes that it
-// sent before are in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so the
+// other side. That side writes into the buffer if it has the grant when it sends that part of the stream. Bytes that it
+// sent earlier are in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so the
 // sides need not agree on more. A consumed buffer is never written to, because its last byte has arrived. A buffer is
-// also never written to after the queue pair by which it was advertised is destroyed. Grants end with their connection:
-// bytes that have not arrived are sent through the ring of the next connection.
+// also never written to after the queue pair by which it was advertised is destroyed. Grants end with their connection,
+// so bytes that have not arrived are sent through the ring of the next connection.
 //
-// Sent bytes stay in the sender's ring until they are consumed. The device reads them again only until the write is
-// acknowledged. Consumed bytes have been received, so the receiving device drops them if they are resent late.
+// Sent bytes stay in the sender's ring until they are consumed. The device may read them again until the write is
+// acknowledged. Consumed bytes have been received, so the receiving device drops them if a late packet repeats them.
 //
 // Zero-copy sends (zero_copy_sends.h). A large piece of registered memory (registrations.h) is not copied into the send
-// ring but sent from the user's memory. That memory must stay until the device has confirmed that the bytes have
-// arrived. The positions of these bytes in the ring stay unused. The last request of such a send asks for a completion.
+// ring but sent from the user's memory. That memory must stay unchanged until the device has confirmed that the bytes
+// have arrived. The positions of these bytes in the ring stay unused. The last request of such a send asks for a
+// completion.
 //
-// Memory of a device (transport/device_memory.h) is always sent without a copy, whatever its size: the CPU copies no
+// Memory of a device (transport/device_memory.h) is always sent without a copy, even if it is small: the CPU copies no
 // byte of it into the ring or into a request (inline).
 //
-// Why no byte is lost or doubled when the connection is replaced: a side reports how much has arrived only after its
-// old queue pair and registrations are destroyed, so later bytes never count. The other side continues from there. It
-// still has the following bytes: either they are not consumed, so they are in its send ring, or their memory was not
-// given back. The reason: a device acknowledges a write only after the receive for it is in the completion queue. A
-// side empties that queue before it reports how much has arrived. If a side could not empty the queue, and the other
-// side needs memory that was given back, the stream fails.
+// Why no byte is lost or doubled when the connection is replaced. A side reports how many bytes have arrived only after
+// its old queue pair and registrations are destroyed, so no byte arrives after the report. The other side continues
+// with the next byte. It still has that byte and all later ones: bytes that are not consumed are in its send ring, or
+// in user memory that was not given back. Memory is given back only after the device has acknowledged the write. A
+// device acknowledges a write only after the receive for it is in the completion queue, and a side empties that queue
+// before it reports. If a side could not empty the queue, and the other side needs memory that was given back, the
+// stream fails.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -73,34 +75,36 @@ namespace rondo::ib {
 
 class Stream {
  public:
-  // `ring_bytes`: a power of two, at least a page.
+  // `ring_bytes`: a power of two, and at least a page.
   static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered);
-  // Waits a short time until written bytes are acknowledged, unless Detach or Abandon was called.
+  // Waits at most 100 ms until written bytes are acknowledged, unless Detach or Abandon was called.
   ~Stream();
   Stream(const Stream&) = delete;
 
   // ---- the connection ----
 
-  // Makes this side's end of a connection. `key`: the device's index in Region::keys. The call sets sends, receives,
-  // pieces and inline_bytes of `options`. REQUIRES: detached.
+  // Makes this side's end of a connection. `key`: the device's index in Region::keys. Attach overwrites four fields of
+  // `options`: `sends`, `receives`, `pieces`, `inline_bytes`. REQUIRES: no connection is attached.
   Status Attach(std::shared_ptr<const Device> device, std::size_t key, ibv_comp_channel* channel,
                 QueuePairOptions options);
   const PathEnd& end() const { return link_->pair.end(); }
   RemoteRing remote_ring() const;
-  // Connects to the other side; from then on bytes move. REQUIRES: attached; except for the first connection, Resume
-  // was called.
+  // Connects to the other side, so that bytes can move. REQUIRES: Attach was called. If it is not the first connection,
+  // Resume was called as well.
   Status Connect(const PathEnd& peer, const RemoteRing& remote_ring);
-  // Closes this side's end. After it returns, neither side's device accesses memory of this side, and no byte moves. No
-  // byte that was counted or acknowledged is lost. It waits for the device, at most a second.
+  // Closes this side's end. After the call neither side's device accesses memory of this side, and no byte moves. No
+  // byte that was counted or acknowledged is lost. Waits for the device, at most a second.
   void Detach();
-  // Like Detach, but the stream cannot be resumed, and the call does not wait. The user may reuse all memory.
+  // Like Detach, but the stream cannot be resumed, and the call does not wait. Afterwards the user may reuse all
+  // memory.
   void Abandon();
-  // The progress of the stream, for the other side. REQUIRES: detached.
+  // The progress of the stream, for the other side. REQUIRES: no connection is attached.
   Progress TellProgress();
   // Prepares to continue from the other side's progress. kProtocol: that progress is impossible. kConnectionReset: the
   // other side needs bytes whose memory was given back.
   Status Resume(const Progress& peers);
-  // Sends and receives all further bytes over `lane`, which must outlive the stream. REQUIRES: detached and resumed.
+  // Sends and receives all further bytes over `lane`, which must outlive the stream. REQUIRES: Detach and Resume were
+  // called.
   void CarryBy(Lane& lane);
 
   // Null: no connection is attached.
@@ -116,14 +120,14 @@ class Stream {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released();
-  // Whether some bytes in memory of a device have not arrived yet.
+  // Whether some accepted bytes in memory of a device have not arrived yet.
   bool holds_device_memory() const { return sends_.any_of_device(); }
   std::uint64_t consumed() const { return consumed_; }
 
   // Call it when no more bytes will be written. The stream sends the end after all accepted bytes.
   void End() { ending_ = true; }
   bool end_arrived() const { return end_arrived_; }
-  // Why no byte can be sent or received any more; Detach clears it.
+  // Why no byte can be sent or received any more. Detach clears the failure.
   struct Failure {
     ErrorCode code;
     std::string message;
@@ -134,23 +138,24 @@ class Stream {
 
   // Takes completions, and continues the work that waited for them.
   void Look();
-  // Requests an event for the next completion, then checks again. True: something has happened since the owner's last
-  // check.
+  // Requests an event for the next completion, then checks once more. True: something has happened since the owner's
+  // latest check.
   bool Arm();
   // Call it when the channel has announced an event for this stream.
   void OnEvent();
 
  private:
   static constexpr std::uint32_t kSends = 96;
-  // The pieces that one request gathers: pairs of a header and the user's memory.
+  // The largest number of pieces of memory that one request gathers. A frame is two pieces: a header and the user's
+  // memory.
   static constexpr std::size_t kPieces = 10;
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2, kDirect = 3, kGrants = 4 };
 
-  // A connection, and the counters that begin at 0 with it.
+  // A connection, and the counters that start at 0 with each connection.
   struct Link {
     std::shared_ptr<const Device> device;
     std::size_t key = 0;         // the device's index in Region::keys
-    std::size_t most_bytes = 0;  // the most bytes of one request
+    std::size_t most_bytes = 0;  // the largest number of bytes of one request
     VerbsHandle<ibv_mr> in;
     VerbsHandle<ibv_mr> out;
     QueuePair pair;  // destroyed before the registrations
@@ -158,23 +163,24 @@ class Stream {
     bool connected = false;
 
     std::uint64_t notices_sent = 0;
-    std::uint64_t peer_notices = 0;       // `notices` of the last credit received
-    std::uint64_t requests = 0;           // how many were posted to the send queue
-    std::uint64_t requests_signaled = 0;  // the number of the last request that makes a completion
+    std::uint64_t peer_notices = 0;       // `notices` of the latest credit received
+    std::uint64_t requests = 0;           // the number of requests posted to the send queue
+    std::uint64_t requests_signaled = 0;  // the number of the latest request that makes a completion
     std::uint64_t requests_done = 0;
-    std::array<std::uint64_t, kSends> request_end{};  // by number modulo kSends: the stream offset after that request
+    // Entry n % kSends is for request n. It is the stream offset after that request.
+    std::array<std::uint64_t, kSends> request_end{};
 
-    std::uint64_t notices = 0;         // data and direct requests that were received
+    std::uint64_t notices = 0;         // data and direct requests that have arrived
     std::uint64_t notices_posted = 0;  // notices whose receives were posted again
     std::uint64_t notices_credited = 0;
     std::uint64_t grants_sent = 0;
-    std::uint64_t peer_grants = 0;  // `grants` of the last credit received
+    std::uint64_t peer_grants = 0;  // `grants` of the latest credit received
     Grants grants;                  // received from the peer
     std::uint64_t grants_read = 0;
-    std::uint64_t grants_credited = 0;  // `grants` of the last credit sent
+    std::uint64_t grants_credited = 0;  // `grants` of the latest credit sent
 
     std::uint32_t receives_due = 0;
-    bool receives_given_back = false;  // receives completed unused: no more bytes arrive
+    bool receives_given_back = false;  // some receives completed unused, so no more bytes arrive
 
     bool event_wanted = false;
     unsigned events = 0;  // events that were taken, but not acknowledged to the library yet
@@ -211,7 +217,7 @@ class Stream {
   void TakeCredit();
   void FailWith(ErrorCode code, std::string message, bool peer, bool mendable);
   void Linger();
-  // If more bytes than this are accepted but not posted, they are posted at once.
+  // If more accepted bytes than this number wait to be posted, they are posted immediately.
   std::size_t most_bytes() const { return link_ ? link_->most_bytes : ring_bytes_; }
   bool moves() const { return link_ && link_->connected && !failure_; }
 
@@ -221,29 +227,29 @@ class Stream {
   std::optional<Link> link_;
   Lane* carrier_ = nullptr;
   std::optional<Failure> failure_;
-  std::uint64_t window_bytes_ = 0;  // the size of the smaller ring; 0: unknown until connected
+  std::uint64_t window_bytes_ = 0;  // the size of the smaller ring; 0: unknown, because there was no connection yet
 
   // The sending half.
   std::uint64_t accepted_ = 0;
   std::uint64_t posted_ = 0;
-  std::uint64_t peer_consumed_ = 0;  // from the last credit received
+  std::uint64_t peer_consumed_ = 0;  // the other side's consumed offset, as far as this side knows
   bool ending_ = false;
   bool end_sent_ = false;
-  bool write_short_ = false;  // the last Write took only a part of its bytes
-  bool sends_full_ = false;   // the last Write was cut short because of too many zero-copy sends
+  bool write_short_ = false;  // the latest Write took only a part of its bytes
+  bool sends_full_ = false;   // the latest Write was cut short because of too many zero-copy sends
   RegistrationsView registered_;
   ZeroCopySends sends_;
-  bool given_back_ = false;  // memory was given back since the owner's last check
+  bool given_back_ = false;  // memory was given back since the owner's latest check
 
   // The receiving half.
   std::uint64_t arrived_ = 0;
-  std::uint64_t arrived_seen_ = 0;  // `arrived_` at the owner's last check
+  std::uint64_t arrived_seen_ = 0;  // `arrived_` at the owner's latest check
   std::uint64_t consumed_ = 0;
   std::uint64_t consumed_sent_ = 0;
   bool end_arrived_ = false;
   AdvertisedBuffers advertised_;
 
-  bool news_ = false;  // something has happened since the last Arm
+  bool news_ = false;  // something has happened since the latest Arm
 };
 
 }  // namespace rondo::ib

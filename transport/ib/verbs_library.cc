@@ -56,7 +56,8 @@ Result<VerbsLibrary> LoadVerbs(const std::string& name) {
   missing = needed;
   if (missing == nullptr) return library;
   dlclose(handle);
-  return Fail(ErrorCode::kUnsupported, "no RDMA: {} has no {}; rdma-core 32 or newer is needed", file, missing);
+  return Fail(ErrorCode::kUnsupported, "no RDMA: {} has no function {}; rdma-core 32 or newer is needed", file,
+              missing);
 }
 
 }  // namespace rondo::ib

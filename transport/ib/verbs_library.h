@@ -1,7 +1,7 @@
-// libibverbs, loaded at run time: a machine without it runs everything except transport/ib. Functions that
-// <infiniband/verbs.h> defines inline (posting, polling) use an opened device and need no function from here.
+// libibverbs, loaded at run time. A machine without it runs everything except transport/ib. The functions that
+// <infiniband/verbs.h> defines inline (posting, polling) use an opened device, so they are not members of VerbsLibrary.
 //
-// Thread rule: any thread, once loaded.
+// Thread rule: any thread, after the library is loaded.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -44,11 +44,11 @@ struct VerbsLibrary {
   int (*destroy_qp)(ibv_qp* pair) = nullptr;
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
 
-  // Whether the devices still use the right pages of registered memory after a fork: the kernel copies such pages for
-  // the child at once (5.12 and newer), or the user has enabled libibverbs' fork support.
+  // Whether devices still use the right pages of registered memory after a fork. This is so if the kernel copies such
+  // pages for the child at once (5.12 and newer), or if the user has enabled libibverbs' fork support.
   bool forks_safely() const { return is_fork_initialized != nullptr && is_fork_initialized() != IBV_FORK_DISABLED; }
 
-  // Returns errno, or 0. Newer providers fill all attributes, older ones only those of their version.
+  // Returns 0 or an errno. Newer providers fill all attributes; older ones fill only those of their version.
   int QueryPort(ibv_context* context, std::uint8_t port, ibv_port_attr& attributes) const;
 
   int (*query_port)(ibv_context* context, std::uint8_t port, void* attributes) = nullptr;  // used by QueryPort
@@ -56,7 +56,7 @@ struct VerbsLibrary {
 };
 
 // `name`: "" means libibverbs.so.1. kUnsupported: the message says why the library could not be loaded, or which
-// function it lacks. A loaded library stays loaded.
+// function is missing. A loaded library stays loaded.
 Result<VerbsLibrary> LoadVerbs(const std::string& name = "");
 
 }  // namespace rondo::ib

@@ -25,8 +25,9 @@ InprocEndpoint::~InprocEndpoint() {
 Result<Lane*> InprocEndpoint::Open(Rank peer, std::uint32_t index) {
   const Rank world = static_cast<Rank>(network_ranks_.size());
   if (peer < 0 || peer >= world || peer == config_.rank)
-    return Fail(ErrorCode::kInvalidArgument, "rank {} has no lane to rank {} in a world of {}", config_.rank, peer,
-                world);
+    return Fail(ErrorCode::kInvalidArgument,
+                "rank {} cannot open a lane to rank {}: expected another rank of the {} in the group", config_.rank,
+                peer, world);
   InprocLane*& lane = by_name_[{peer, index}];
   if (lane != nullptr) return lane;
 
@@ -62,7 +63,8 @@ void InprocEndpoint::Poll(TimePoint) {
 }
 
 void InprocEndpoint::Attend() {
-  attended_ = station_.attention.load(std::memory_order_acquire);  // loaded first: the next Poll finds later changes
+  // `attention` is loaded first, so that the next Poll finds later changes.
+  attended_ = station_.attention.load(std::memory_order_acquire);
   for (auto& lane : lanes_) lane->AdoptStates();
   if (station_.killed.load(std::memory_order_acquire)) return;
   std::deque<InprocStation::Event> events;
@@ -91,7 +93,7 @@ bool InprocEndpoint::Arm() {
 
 void InprocEndpoint::Disarm() {
   station_.bell.Disarm();
-  // The owner checks all lanes next, so a Wake has had its effect.
+  // Takes a pending Wake, because the owner checks all lanes next.
   if (station_.wake.load(std::memory_order_relaxed)) station_.wake.exchange(false, std::memory_order_seq_cst);
 }
 

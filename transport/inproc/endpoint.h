@@ -1,4 +1,4 @@
-// The endpoint of an in-process network.
+// A rank's endpoint on an in-process network.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace rondo {
 
 class InprocEndpoint final : public Endpoint {
  public:
-  // `network_ranks`: the network ranks that config.addresses name, by rank.
+  // `network_ranks`: for each rank of this endpoint's world, its rank in the network, from config.addresses.
   InprocEndpoint(std::shared_ptr<InprocFabric> fabric, InprocFabric::Seat seat, EndpointConfig config,
                  std::vector<Rank> network_ranks);
   ~InprocEndpoint() override;
@@ -31,7 +31,8 @@ class InprocEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
   bool IsConnected(Rank peer) const override;
-  bool ControlFlushed() const override { return true; }  // a message is queued at its receiver when SendControl returns
+  // The receiver's queue has the message when SendControl returns.
+  bool ControlFlushed() const override { return true; }
   std::string_view TransportTo(Rank) const override { return "inproc"; }
   std::string DescribePeer(Rank peer) const override;
   LinkEnd LinkTo(Rank) const override { return {}; }
@@ -48,7 +49,7 @@ class InprocEndpoint final : public Endpoint {
 
   std::map<std::pair<Rank, std::uint32_t>, InprocLane*> by_name_;
   std::vector<std::unique_ptr<InprocLane>> lanes_;
-  std::uint64_t attended_ = 0;  // the station's `attention` at the last Poll
+  std::uint64_t attended_ = 0;  // the value of the station's `attention` at the latest Poll
 };
 
 }  // namespace rondo

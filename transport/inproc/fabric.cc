@@ -46,11 +46,11 @@ void InprocStation::QueueLeftBehind(Rank peer, const ControlMessage& message) {
 InprocFabric::InprocFabric(int world, const InprocOptions& o) : world_size(world), options(o), killed_(world) {
   RONDO_CHECK(world >= 1, "world size {}", world);
   RONDO_CHECK(o.ring_bytes >= kLineBytes && o.ring_bytes % kLineBytes == 0,
-              "ring_bytes {} is no multiple of {} above 0", o.ring_bytes, kLineBytes);
+              "ring_bytes {} is not a positive multiple of {}", o.ring_bytes, kLineBytes);
 }
 
 InprocFabric::~InprocFabric() {
-  for (auto& [name, station] : stations_) station->peers.clear();  // stations and peers form reference cycles
+  for (auto& [name, station] : stations_) station->peers.clear();  // ends the reference cycles of stations and peers
 }
 
 std::string InprocFabric::AddressOf(Rank network_rank) const {
@@ -66,7 +66,8 @@ Result<Rank> InprocFabric::ParseAddress(const std::string& address) const {
     if (error != std::errc() || end != text.data() + text.size()) rank = kNoRank;
   }
   if (rank < 0 || rank >= world_size || address != AddressOf(rank))
-    return Fail(ErrorCode::kUnreachable, "address '{}' is not of this in-process network ({} is rank 0 of {})", address,
+    return Fail(ErrorCode::kUnreachable,
+                "address '{}' does not belong to this in-process network, where {} is rank 0 of {}", address,
                 AddressOf(0), world_size);
   return rank;
 }
@@ -77,7 +78,7 @@ Result<InprocFabric::Seat> InprocFabric::OpenStation(Rank network_rank, const En
   if (opened > 0) {
     const auto last = stations_.find({network_rank, config.communicator, config.rail, opened - 1});
     if (last != stations_.end() && last->second->open)
-      return Fail(ErrorCode::kInvalidArgument, "rank {} has an open endpoint of communicator {} rail {} already",
+      return Fail(ErrorCode::kInvalidArgument, "rank {} already has an open endpoint for communicator {}, rail {}",
                   config.rank, config.communicator, config.rail);
   }
   const auto& station = StationOf({network_rank, config.communicator, config.rail, opened}, config.rank);
@@ -93,7 +94,7 @@ void InprocFabric::CloseStation(const std::shared_ptr<InprocStation>& station) {
     std::lock_guard lock(mutex_);
     station->open = false;
     station->links.clear();
-    station->bell.Disarm();  // after it no publisher writes to the descriptor
+    station->bell.Disarm();  // afterwards no publisher writes to the descriptor
     station->bell.signal().Close();
     std::lock_guard station_lock(station->mutex);
     station->closed = true;
@@ -130,7 +131,7 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
 
   std::lock_guard lock(mutex_);
   std::shared_ptr<InprocLink> link;
-  bool fresh = false;  // false: the other side made the link, and has set its state on it
+  bool fresh = false;  // false: the peer made the link, and records its own state in it
   const auto& peer = StationOf({name.network_peer, config.communicator, config.rail, seat.incarnation}, name.peer);
   if (const auto found = half_open_.find(link_name); found != half_open_.end()) {
     link = found->second;
@@ -139,8 +140,9 @@ Result<InprocFabric::Attached> InprocFabric::Attach(const Seat& seat, const Endp
     try {
       link = std::make_shared<InprocLink>(options.ring_bytes);
     } catch (const std::bad_alloc&) {
-      return Fail(ErrorCode::kOutOfMemory, "no memory for two rings of {} bytes of a lane to rank {}",
-                  options.ring_bytes, name.peer);
+      return Fail(ErrorCode::kOutOfMemory,
+                  "memory ran out while creating a lane to rank {}, which needs two rings of {} bytes", name.peer,
+                  options.ring_bytes);
     }
     link->stations[side] = self;
     link->stations[1 - side] = peer;

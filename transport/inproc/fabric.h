@@ -1,8 +1,8 @@
-// The objects that the ranks of one InprocNetwork share: stations, which are the addressable side of endpoints, and
-// links, which are the shared side of lanes. Both are looked up by name under one mutex, only at set-up and at a death.
+// The objects that the ranks of one InprocNetwork share: stations, which are the receiving side of endpoints, and
+// links, which are the shared side of lanes. Both are found by name under one mutex, only at set-up and at a death.
 // Moving bytes never takes that mutex.
 //
-// Lock order: fabric mutex, then a station's mutex. Observers are never called with either held.
+// Lock order: the fabric's mutex first, then a station's mutex. Neither is held while an observer is called.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ enum class SideState : std::uint8_t {
 
 struct InprocStation;
 
-// Makes an error that `rank` reports about `culprit`.
+// Makes an error that `rank` reports, with `culprit` as the rank at fault.
 Error ErrorAbout(ErrorCode code, std::string message, Rank rank, Rank culprit);
 
 // Both directions of one lane. Side 0 is the lower network rank; side s writes streams[s] and reads streams[1 - s].
@@ -49,12 +49,12 @@ struct InprocLink {
 
   Stream streams[2];
   std::atomic<SideState> sides[2]{};
-  std::shared_ptr<InprocStation> stations[2];  // constant once the link can be found
+  std::shared_ptr<InprocStation> stations[2];  // do not change after other ranks can find the link
 };
 
-// The station of one (network rank, communicator, rail). It receives messages from other stations and has the doorbell
-// that wakes its owner. It exists as soon as any rank looks it up, perhaps before its endpoint exists, and as long as
-// the fabric.
+// The station of one (network rank, communicator, rail). It receives messages from other stations, and has the doorbell
+// that wakes its owner. It is made when any rank first looks it up, which may be before its endpoint exists. It lives
+// as long as the fabric.
 struct InprocStation {
   struct Event {
     Rank from = kNoRank;
@@ -70,7 +70,7 @@ struct InprocStation {
   };
   static constexpr std::size_t kMaxEvents = 4096;
 
-  // Announces work to the owner's next Poll.
+  // Makes the owner's next Poll look for work.
   void CallAttention() {
     attention.fetch_add(1, std::memory_order_seq_cst);
     bell.Ring();
@@ -78,7 +78,7 @@ struct InprocStation {
   // Queues the loss of `peer` once. `is_before`: no connection with `peer` was ever made. REQUIRES: the caller holds
   // the mutex, and calls CallAttention afterwards.
   void QueueLoss(Rank peer, const std::string& how, bool is_before = false);
-  // Queues the message that a new peer has left behind, and the end of its connection. REQUIRES: as QueueLoss.
+  // Queues the message that a new peer has left behind, and then the end of its connection. REQUIRES: as for QueueLoss.
   void QueueLeftBehind(Rank peer, const ControlMessage& message);
 
   // Constant after construction.
@@ -86,21 +86,21 @@ struct InprocStation {
 
   Doorbell bell;
   std::atomic<std::uint64_t> attention{0};  // counts events and changed link states that Poll must process
-  std::atomic<bool> wake{false};            // Endpoint::Wake was called since the last Disarm
+  std::atomic<bool> wake{false};            // Endpoint::Wake was called since the latest Disarm
   std::atomic<bool> killed{false};
 
   std::mutex mutex;
   // Guarded by mutex.
-  Rank rank = kNoRank;  // of the communicator
+  Rank rank = kNoRank;  // the rank in the communicator
   bool closed = false;  // the endpoint was destroyed
   bool shut_down = false;
-  std::optional<ControlMessage> left_behind;  // for stations that connect later
+  std::optional<ControlMessage> left_behind;  // the message for stations that connect later
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
   // Guarded by the fabric's mutex.
   bool open = false;
-  std::vector<std::pair<std::weak_ptr<InprocLink>, int>> links;  // each with this station's side
+  std::vector<std::pair<std::weak_ptr<InprocLink>, int>> links;  // each link, with this station's side of it
 };
 
 // Thread rule: any thread.
@@ -110,16 +110,16 @@ class InprocFabric {
   ~InprocFabric();
 
   std::string AddressOf(Rank network_rank) const;
-  // kUnreachable: the address is of another network.
+  // kUnreachable: the address belongs to another network.
   Result<Rank> ParseAddress(const std::string& address) const;
 
   struct Seat {
     std::shared_ptr<InprocStation> station;
-    std::uint32_t incarnation = 0;  // the number of the endpoint among all endpoints of that name on that rank
+    std::uint32_t incarnation = 0;  // the number of this endpoint among all endpoints of that name on that rank
   };
   // kInvalidArgument: an endpoint of that name is open on that rank. kResource: no descriptor is left.
   Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
-  // Ends the control connections. A peer to which no goodbye was sent gets a loss.
+  // Ends the control connections. Each peer to which no goodbye was sent gets a loss.
   void CloseStation(const std::shared_ptr<InprocStation>& station);
 
   struct LaneName {
@@ -131,8 +131,8 @@ class InprocFabric {
     std::shared_ptr<InprocLink> link;
     int side = 0;
   };
-  // Returns the link of a lane. The side that calls first makes the link, and the control connection with the peer, for
-  // both sides.
+  // Returns the link of a lane. The first of the two sides to call it makes the link, and the control connection with
+  // the peer, for both sides.
   Result<Attached> Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
 
   void Kill(Rank network_rank);
@@ -158,13 +158,14 @@ class InprocFabric {
     std::uint32_t index;
     auto operator<=>(const LinkName&) const = default;
   };
-  // REQUIRES: mutex_ held.
+  // REQUIRES: the caller holds mutex_.
   const std::shared_ptr<InprocStation>& StationOf(const StationName& name, Rank rank);
 
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<StationName, std::shared_ptr<InprocStation>> stations_;
-  std::map<StationName, std::uint32_t> incarnations_;  // by name with incarnation 0: how many endpoints were opened
+  // The number of endpoints that were opened under each name. The keys have incarnation 0.
+  std::map<StationName, std::uint32_t> incarnations_;
   std::map<LinkName, std::shared_ptr<InprocLink>> half_open_;  // links that wait for their second side
   std::vector<bool> killed_;
 };

@@ -29,7 +29,7 @@ class InprocTransport final : public Transport {
 
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size())
-      return Fail(ErrorCode::kInvalidArgument, "rank {} in a world of {} addresses", config.rank,
+      return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the group, which has {} addresses", config.rank,
                   config.addresses.size());
     std::vector<Rank> network_ranks;
     for (const std::string& address : config.addresses) {
@@ -37,7 +37,7 @@ class InprocTransport final : public Transport {
       network_ranks.push_back(network_rank);
     }
     if (network_ranks[config.rank] != network_rank_)
-      return Fail(ErrorCode::kInvalidArgument, "rank {} has address {}, but this transport is {}", config.rank,
+      return Fail(ErrorCode::kInvalidArgument, "rank {} has address {}, but this transport has address {}", config.rank,
                   config.addresses[config.rank], Address());
     RONDO_ASSIGN(auto seat, fabric_->OpenStation(network_rank_, config));
     return std::make_unique<InprocEndpoint>(fabric_, std::move(seat), config, std::move(network_ranks));
@@ -78,7 +78,7 @@ void InprocNetwork::Kill(Rank rank) {
 InprocCounters InprocNetwork::counters() const {
   return {.writes = fabric_->tally.writes.load(std::memory_order_relaxed),
           .pushed_bytes = fabric_->tally.pushed_bytes.load(std::memory_order_relaxed),
-          .lent_bytes = fabric_->tally.lent_bytes.load(std::memory_order_relaxed),
+          .zero_copy_bytes = fabric_->tally.zero_copy_bytes.load(std::memory_order_relaxed),
           .windows_refused = fabric_->tally.windows_refused.load(std::memory_order_relaxed)};
 }
 

@@ -61,12 +61,12 @@ TEST_CASE("reluctant memory is read where it lies, and released only when the pe
   std::string text = "before";
   CHECK(Put(*pair.lanes[0], text) == 6);
   CHECK(pair.lanes[0]->released() == 0);
-  text = "after!";  // users of a lane must not write before the bytes are released
+  text = "after!";  // breaks a rule on purpose: a user must not write before the bytes are released
   CHECK(Take(*pair.lanes[1], 3) == "aft");
   CHECK(pair.lanes[0]->released() == 3);
   CHECK(Take(*pair.lanes[1], 3) == "er!");
   CHECK(pair.lanes[0]->released() == 6);
-  CHECK(pair.network.counters().lent_bytes == 6);
+  CHECK(pair.network.counters().zero_copy_bytes == 6);
 }
 
 TEST_CASE("a pushed byte is in its window before the receiver looks") {
@@ -82,7 +82,7 @@ TEST_CASE("a pushed byte is in its window before the receiver looks") {
   CHECK(pair.network.counters().pushed_bytes == 4);
 }
 
-TEST_CASE("a reluctant lane that pushes lends what no window covers") {
+TEST_CASE("a reluctant lane that pushes sends without a copy what no window covers") {
   Pair pair({.reluctant = true, .push = true});
   std::string window(4, '.');
   const MutableBytes memory = std::as_writable_bytes(std::span(window.data(), window.size()));
@@ -90,26 +90,26 @@ TEST_CASE("a reluctant lane that pushes lends what no window covers") {
   std::string text = "abcdefgh";
   CHECK(Put(*pair.lanes[0], text) == 8);
   CHECK(window == "cdef");
-  text = "ABCDEFGH";  // users of a lane must not write before the bytes are released
+  text = "ABCDEFGH";  // breaks a rule on purpose: a user must not write before the bytes are released
   CHECK(Take(*pair.lanes[1], 2) == "AB");
   CHECK(pair.lanes[0]->released() == 6);
   CHECK(pair.lanes[1]->ReadInto(memory) == 4);
   CHECK(window == "cdef");
   CHECK(Take(*pair.lanes[1], 9) == "GH");
   CHECK(pair.lanes[0]->released() == 8);
-  CHECK(pair.network.counters().lent_bytes == 4);
+  CHECK(pair.network.counters().zero_copy_bytes == 4);
   CHECK(pair.network.counters().pushed_bytes == 4);
 }
 
-TEST_CASE("a killed rank is told of with its name, and what it wrote before can be read") {
+TEST_CASE("a killed rank is reported by name, and what it wrote before can be read") {
   Pair pair;
-  Put(*pair.lanes[0], "last words");
+  Put(*pair.lanes[0], "last bytes");
   pair.network.Kill(0);
   CHECK(Put(*pair.lanes[0], "from beyond") == 0);
   pair.Poll();
   CHECK(pair.lanes[0]->state() == LaneState::kFailed);
   CHECK(pair.lanes[1]->state() == LaneState::kOpen);
-  CHECK(Take(*pair.lanes[1], 100) == "last words");
+  CHECK(Take(*pair.lanes[1], 100) == "last bytes");
   REQUIRE(pair.lanes[1]->state() == LaneState::kFailed);
   CHECK(pair.lanes[1]->failure()->code() == ErrorCode::kPeerLost);
   CHECK(pair.lanes[1]->failure()->culprit() == 0);
@@ -122,8 +122,8 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   InprocNetwork network(2);
   EndpointConfig config;
   config.addresses = {network.transport(0)->Address(), network.transport(1)->Address()};
-  Recorder early_told;
-  config.observer = &early_told;
+  Recorder early_observer;
+  config.observer = &early_observer;
   auto early = *network.transport(0)->OpenEndpoint(config);
   Lane* lane = *early->Open(1, 0);
   early->Poll({});
@@ -132,18 +132,18 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   early->ShutDown();
   early.reset();
 
-  Recorder late_told;
+  Recorder late_observer;
   config.rank = 1;
-  config.observer = &late_told;
+  config.observer = &late_observer;
   auto late = *network.transport(1)->OpenEndpoint(config);
   lane = *late->Open(0, 0);
   late->Poll({});
   std::byte got[10];
   CHECK(lane->ReadInto(got) == 4);
   CHECK(lane->state() == LaneState::kEnded);
-  CHECK(late_told.losses.empty());
-  REQUIRE(late_told.controls.size() == 1);
-  CHECK(late_told.controls[0].second == "bye");
+  CHECK(late_observer.losses.empty());
+  REQUIRE(late_observer.controls.size() == 1);
+  CHECK(late_observer.controls[0].second == "bye");
 }
 
 }  // namespace

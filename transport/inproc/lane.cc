@@ -21,9 +21,9 @@ InprocLane::InprocLane(std::shared_ptr<InprocFabric> fabric, InprocFabric::Attac
       connecting_polls_(connecting_polls) {}
 
 InprocLane::~InprocLane() {
-  // The peer can no longer read bytes that were not copied, so the peer must not see an orderly end.
+  // If bytes were not copied, the peer can no longer read them, so it must not see an orderly end.
   const bool orderly =
-      link_->sides[side_].load(std::memory_order_relaxed) == SideState::kShutDown && !writer_.HasLoans();
+      link_->sides[side_].load(std::memory_order_relaxed) == SideState::kShutDown && !writer_.HasZeroCopySends();
   writer_.Revoke();
   reader_.Revoke();
   if (!orderly) link_->Raise(side_, SideState::kGone);
@@ -69,8 +69,8 @@ void InprocLane::Revoke() {
   writer_.Revoke();
   reader_.Revoke();
   if (!failure_)
-    failure_ =
-        ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
+    failure_ = ErrorAbout(ErrorCode::kClosed, fmt::format("this rank revoked lane {} to rank {}", index_, peer_), self_,
+                          self_);
   failed_ = true;
   link_->Raise(side_, SideState::kRevoked);
 }
@@ -104,7 +104,7 @@ void InprocLane::ShutDown() { link_->Raise(side_, SideState::kShutDown); }
 bool InprocLane::CanWrite() {
   if (connecting_polls_ > 0 || link_->sides[side_].load(std::memory_order_relaxed) != SideState::kLive) return false;
   if (!failure_) return true;
-  // As with a socket, a write to a peer that has ended fails at once, even while there are bytes to read.
+  // Like a socket: a write to a peer that has ended fails at once, even while there are bytes to read.
   if (!failed_) failed_ = failed_in_write_ = true;
   return false;
 }

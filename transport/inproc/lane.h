@@ -31,12 +31,12 @@ class InprocLane final : public Lane {
 
   // ---- for the endpoint ----
 
-  // Advances the connecting state and late releases by one step.
+  // One step: continues to connect, and releases some more bytes in the mode `late_release`.
   void Poll();
-  // Takes over the states of both sides of the link. A change of the other side becomes visible only here, so that the
-  // owner sees it between its own calls and not during a call.
+  // Takes over the states of both sides of the link. Only this function makes a change of the other side visible. So
+  // the owner sees the change between its own calls, and not during a call.
   void AdoptStates();
-  // Whether the lane has something new for the owner since its last calls.
+  // Whether the lane has something for the owner that the owner has not seen in its latest calls.
   bool HasNews();
   void ShutDown();
 
@@ -46,7 +46,7 @@ class InprocLane final : public Lane {
   void RingPeer() { link_->stations[1 - side_]->bell.Ring(); }
   Error PeerError(SideState how) const;
 
-  const std::shared_ptr<InprocFabric> fabric_;  // keeps the tally alive
+  const std::shared_ptr<InprocFabric> fabric_;  // keeps the counters (InprocTally) alive
   const std::shared_ptr<InprocLink> link_;
   const int side_;
   const Rank self_;
@@ -56,11 +56,11 @@ class InprocLane final : public Lane {
   StreamWriter writer_;
   StreamReader reader_;
   std::uint32_t connecting_polls_;
-  SideState peer_state_ = SideState::kLive;  // as of the last AdoptStates
+  SideState peer_state_ = SideState::kLive;  // as of the latest AdoptStates
   std::optional<Error> failure_;  // why the lane has failed, or will fail when all arrived bytes are consumed
   bool failed_ = false;
   bool revoked_ = false;
-  bool failed_in_write_ = false;  // the owner must see the failure, so Arm returns true
+  bool failed_in_write_ = false;  // true: the owner has not seen the failure yet, so Arm returns true
 };
 
 }  // namespace rondo

@@ -11,7 +11,7 @@ namespace rondo {
 
 namespace {
 
-// Rings are page-aligned, so that payload at aligned stream offsets is aligned in memory and two rings never share a
+// Rings are page-aligned, so that payload at aligned stream offsets is aligned in memory, and two rings never share a
 // cache line.
 constexpr std::align_val_t kRingAlignment{4096};
 
@@ -50,7 +50,7 @@ std::size_t StreamWriter::Write(std::span<const Bytes> pieces) {
   for (Bytes piece : pieces) {
     const Bytes part = piece.first(std::min(piece.size(), budget - done));
     if (part.empty()) continue;
-    const std::size_t taken = push_ ? Push(part) : CopyOrLend(part);
+    const std::size_t taken = push_ ? Push(part) : CopyOrSendZeroCopy(part);
     done += taken;
     if (taken < part.size()) break;
   }
@@ -80,7 +80,7 @@ bool StreamWriter::HasNews() {
     news = true;
   }
   if (const std::uint64_t releasable = Releasable(); released_ < releasable) {
-    if (!late_release_) released_ = releasable;  // otherwise the owner's next Poll releases the bytes
+    if (!late_release_) released_ = releasable;  // otherwise a later Poll of the owner releases the bytes
     news = true;
   }
   return news;
@@ -107,16 +107,16 @@ void StreamWriter::CopyIn(Bytes source) {
   accepted_ += source.size();
 }
 
-bool StreamWriter::Lend(Bytes source) {
+bool StreamWriter::SendZeroCopy(Bytes source) {
   if (!PushExtent({accepted_, accepted_ + source.size(), source.data(), /*pushed=*/false})) return false;
-  lent_.push_back({accepted_, accepted_ + source.size()});
+  zero_copy_sends_.push_back({accepted_, accepted_ + source.size()});
   accepted_ += source.size();
-  tally_.lent_bytes.fetch_add(source.size(), std::memory_order_relaxed);
+  tally_.zero_copy_bytes.fetch_add(source.size(), std::memory_order_relaxed);
   return true;
 }
 
-std::size_t StreamWriter::CopyOrLend(Bytes source) {
-  if (reluctant_) return Lend(source) ? source.size() : 0;
+std::size_t StreamWriter::CopyOrSendZeroCopy(Bytes source) {
+  if (reluctant_) return SendZeroCopy(source) ? source.size() : 0;
   CopyIn(source);
   return source.size();
 }
@@ -127,14 +127,14 @@ std::size_t StreamWriter::Push(Bytes source) {
   std::size_t done = 0;
   while (done < source.size()) {
     while (!windows.empty() && windows.front().end() <= accepted_) windows.pop_front();
-    if (windows.empty()) return done + CopyOrLend(source.subspan(done));
+    if (windows.empty()) return done + CopyOrSendZeroCopy(source.subspan(done));
 
     Stream::Window& window = windows.front();
     const std::uint64_t until = accepted_ < window.begin ? window.begin : window.end();
     const Bytes part = source.subspan(done, std::min<std::uint64_t>(source.size() - done, until - accepted_));
     std::byte* const target = accepted_ < window.begin ? nullptr : window.memory.data() + (accepted_ - window.begin);
     if (target == nullptr || !PushExtent({accepted_, accepted_ + part.size(), target, /*pushed=*/true})) {
-      const std::size_t taken = CopyOrLend(part);
+      const std::size_t taken = CopyOrSendZeroCopy(part);
       done += taken;
       if (taken < part.size()) return done;
       continue;
@@ -155,12 +155,12 @@ bool StreamWriter::PushExtent(const Stream::Extent& extent) {
 }
 
 void StreamWriter::Publish() {
-  if (!late_release_ && lent_.empty()) released_ = accepted_;
+  if (!late_release_ && zero_copy_sends_.empty()) released_ = accepted_;
   stream_.written.store(accepted_, std::memory_order_seq_cst);
 }
 
-// `sliced`: the slice limited the call, not the peer. `consumed_` may be older than the peer's true offset. Then
-// HasNews returns true once too often, which is harmless.
+// If `sliced` is true, the mode slice_bytes limited the call, although the ring had room. If `consumed_` is older than
+// the peer's true offset, HasNews later returns true once without need, which is harmless.
 void StreamWriter::NoteShort(bool sliced) {
   short_ = true;
   sliced_ = sliced;
@@ -168,10 +168,10 @@ void StreamWriter::NoteShort(bool sliced) {
 }
 
 std::uint64_t StreamWriter::Releasable() const {
-  if (lent_.empty()) return accepted_;
+  if (zero_copy_sends_.empty()) return accepted_;
   const std::uint64_t consumed = stream_.consumed.load(std::memory_order_seq_cst);
-  while (!lent_.empty() && lent_.front().end <= consumed) lent_.pop_front();
-  return lent_.empty() ? accepted_ : std::max(lent_.front().begin, consumed);
+  while (!zero_copy_sends_.empty() && zero_copy_sends_.front().end <= consumed) zero_copy_sends_.pop_front();
+  return zero_copy_sends_.empty() ? accepted_ : std::max(zero_copy_sends_.front().begin, consumed);
 }
 
 // ---- StreamReader ----
@@ -186,12 +186,13 @@ StreamReader::StreamReader(Stream& stream, const InprocOptions& options, InprocT
 
 Arrived StreamReader::Peek(std::size_t want) {
   const std::uint64_t limit = Reveal();
-  want = std::max<std::size_t>(want, shown_ - consumed_);  // bytes that were returned once must be returned again
+  // A Peek must return again all bytes that an earlier Peek has returned.
+  want = std::max<std::size_t>(want, shown_ - consumed_);
   Arrived arrived;
   std::uint64_t offset = consumed_;
   while (offset < limit) {
     Run run = RunAt(offset, limit);
-    if (run.lent) {
+    if (run.zero_copy) {
       if (arrived.size() >= want) break;
       run.size = std::min(run.size, std::max(want - arrived.size(), kLineBytes));
       if (!Fetch(offset, run)) break;
@@ -211,7 +212,7 @@ Arrived StreamReader::Peek(std::size_t want) {
     offset += run.size;
   }
   shown_ = std::max(shown_, offset);
-  told_ = arrived.size() >= want && want > 0 ? limit : offset;
+  news_from_ = arrived.size() >= want && want > 0 ? limit : offset;
   return arrived;
 }
 
@@ -229,7 +230,7 @@ std::size_t StreamReader::ReadInto(MutableBytes destination) {
     std::byte* target = destination.data() + (offset - consumed_);
     if (run.pushed) {
       RONDO_CHECK(run.data == target, "ReadInto of pushed bytes elsewhere than into their window");
-    } else if (run.lent) {
+    } else if (run.zero_copy) {
       std::lock_guard lock(stream_.memory_mutex);
       if (stream_.source_revoked) {
         truncated_ = true;
@@ -243,7 +244,7 @@ std::size_t StreamReader::ReadInto(MutableBytes destination) {
   }
   const std::size_t done = offset - consumed_;
   Advance(done);
-  told_ = shown_;
+  news_from_ = shown_;
   return done;
 }
 
@@ -265,8 +266,8 @@ bool StreamReader::Expect(std::uint64_t stream_offset, MutableBytes destination)
 
 bool StreamReader::HasNews() {
   const std::uint64_t written = Written(std::memory_order_seq_cst);
-  if (written <= told_) return false;
-  told_ = written;
+  if (written <= news_from_) return false;
+  news_from_ = written;
   return true;
 }
 
@@ -294,9 +295,10 @@ StreamReader::Run StreamReader::RunAt(std::uint64_t offset, std::uint64_t limit)
     }
     limit = std::min(limit, extent.end);
     const std::byte* data = extent.data + (offset - extent.begin);
-    if (extent.pushed) return {data, limit - offset, /*pushed=*/true, /*lent=*/false};
+    if (extent.pushed) return {data, limit - offset, /*pushed=*/true, /*zero_copy=*/false};
     if (offset >= fetched_)
-      return {data, std::min<std::size_t>(limit - offset, stream_.UntilWrap(offset)), /*pushed=*/false, /*lent=*/true};
+      return {data, std::min<std::size_t>(limit - offset, stream_.UntilWrap(offset)), /*pushed=*/false,
+              /*zero_copy=*/true};
     limit = std::min(limit, fetched_);
     break;
   }

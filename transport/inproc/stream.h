@@ -1,24 +1,25 @@
-// One direction of a lane: a bounded ring with one producer (StreamWriter) and one consumer (StreamReader), each used
-// by one thread at a time.
+// One direction of a lane: a bounded ring with one producer (StreamWriter) and one consumer (StreamReader). One thread
+// at a time uses each of the two.
 //
 // The byte at stream offset o is at ring position o % capacity. Some ranges of the stream are not in the ring, but
-// their positions in the ring stay reserved. So one rule, written - consumed <= capacity, is the limit for all bytes.
-// An Extent says where such bytes are:
-//   lent     in the sender's memory (the reluctant mode). The receiver copies them when it reads: Peek to their ring
-//            position, ReadInto straight to the destination;
-//   pushed   in the receiver's memory already, in a buffer that Expect advertised.
+// their ring positions stay reserved. So the limit written - consumed <= capacity holds for all bytes. An Extent
+// describes a range that is not in the ring:
+//   zero-copy  in the sender's memory (mode `reluctant`). The receiver copies the bytes when it reads: Peek copies them
+//              to their ring positions, ReadInto copies them straight to the destination;
+//   pushed     already in the receiver's memory, in a buffer that Expect advertised.
 //
 // What each release/acquire pair publishes:
 //   written         stored by the producer: publishes the ring bytes below it, and pushed bytes in advertised buffers
-//   extents_pushed  stored by the producer: publishes the extents below it; stored before the `written` that covers
-//                   them
+//   extents_pushed  stored by the producer: publishes the extents below it; it is stored before the `written` that
+//                   includes their bytes
 //   consumed        stored by the consumer: ring bytes below it will not be accessed again and may be overwritten, and
-//                   lent memory below it will not be read again
+//                   zero-copy memory below it will not be read again
 //   extents_popped  stored by the consumer: the extents below it may be overwritten
 // `written` and `consumed` are stored sequentially consistently, as transport/doorbell.h requires of a publisher.
 //
-// Lent memory and advertised buffers are accessed only with `memory_mutex` held and after a check of the flag that
-// revokes them. So they are safe once Revoke has held the mutex. It waits at most for one copy of the ring's capacity.
+// Memory of ZeroCopySend and advertised buffers are accessed only with `memory_mutex` held, and after a check of the
+// flag that revokes them. So when Revoke has held the mutex, this memory is no longer accessed. Revoke waits at most
+// for one copy of the ring's capacity.
 #pragma once
 
 #include <algorithm>
@@ -39,26 +40,26 @@
 
 namespace rondo {
 
-// Counters that all streams of one network share. Relaxed accesses are enough, because tests read them when no thread
-// runs.
+// Counters that all streams of one network share. Relaxed accesses are enough, because tests read the counters only
+// when no other thread runs.
 struct InprocTally {
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> pushed_bytes{0};
-  std::atomic<std::uint64_t> lent_bytes{0};
+  std::atomic<std::uint64_t> zero_copy_bytes{0};
   std::atomic<std::uint64_t> windows_refused{0};
 };
 
 struct Stream {
-  // The most ranges outside the ring, and the most advertised buffers, at a time. At these limits writes are short, and
-  // Expect returns false.
+  // The largest numbers of ranges outside the ring, and of advertised buffers, at a time. At these limits Write accepts
+  // fewer bytes, and Expect returns false.
   static constexpr std::size_t kMaxExtents = 256;
   static constexpr std::size_t kMaxWindows = 256;
 
   struct Extent {
-    std::uint64_t begin = 0;  // stream offsets
+    std::uint64_t begin = 0;  // `begin` and `end` are stream offsets
     std::uint64_t end = 0;
     const std::byte* data = nullptr;
-    bool pushed = false;  // false: lent
+    bool pushed = false;  // false: zero-copy
   };
   struct Window {
     std::uint64_t begin = 0;
@@ -69,7 +70,7 @@ struct Stream {
   explicit Stream(std::size_t ring_bytes);
 
   std::byte* At(std::uint64_t offset) const { return ring.get() + offset % capacity; }
-  // How many bytes from `offset` on are contiguous in the ring.
+  // The number of bytes from `offset` on that are contiguous in the ring.
   std::size_t UntilWrap(std::uint64_t offset) const { return capacity - offset % capacity; }
   Extent& ExtentAt(std::uint64_t number) { return extents[number % kMaxExtents]; }
 
@@ -87,16 +88,16 @@ struct Stream {
   alignas(kLineBytes) const std::size_t capacity;
   const std::unique_ptr<std::byte[], FreeAligned> ring;
 
-  std::vector<Extent> extents;  // also a ring; guarded by the two extent counters
+  std::vector<Extent> extents;  // stored as a ring, too; guarded by extents_pushed and extents_popped
 
   std::mutex memory_mutex;
-  bool source_revoked = false;   // guarded by memory_mutex: lent extents must not be read
+  bool source_revoked = false;   // guarded by memory_mutex: zero-copy extents must not be read
   bool windows_revoked = false;  // guarded by memory_mutex: advertised buffers must not be written
-  std::deque<Window>
-      windows;  // guarded by memory_mutex: advertised buffers in stream order; the producer removes passed ones
+  // Guarded by memory_mutex: advertised buffers in stream order. The producer removes those that it has passed.
+  std::deque<Window> windows;
 };
 
-// The sending half. Its functions keep the contracts of the functions of the same names in transport/lane.h.
+// The sending half. Its functions keep the contracts of the functions with the same names in transport/lane.h.
 class StreamWriter {
  public:
   StreamWriter(Stream& stream, const InprocOptions& options, InprocTally& tally, Random random);
@@ -105,23 +106,24 @@ class StreamWriter {
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t released() const;
 
-  // Advances a late release.
+  // In the mode `late_release`: releases some more of the accepted bytes.
   void Poll();
-  // Whether the peer has made room in the buffer, or has read lent memory, since the owner last looked. Room that this
-  // call has reported counts as seen.
+  // Whether the peer has made room in the buffer, or has read zero-copy memory, since the owner's latest check. A call
+  // that returns true counts as such a check.
   bool HasNews();
-  // Whether the peer still has to read lent memory.
-  bool HasLoans() const { return Releasable() < accepted_; }
-  // After it returns, the peer no longer reads lent memory.
+  // Whether the peer has not yet read some zero-copy memory.
+  bool HasZeroCopySends() const { return Releasable() < accepted_; }
+  // After the call the peer no longer reads zero-copy memory.
   void Revoke();
 
  private:
   std::size_t Room();  // loads the peer's consumed offset
   std::size_t SliceOf(std::size_t bytes);
   void CopyIn(Bytes source);
-  bool Lend(Bytes source);
-  // CopyOrLend and Push take a prefix of `source` and return its length, which is short if no extent is free.
-  std::size_t CopyOrLend(Bytes source);
+  bool SendZeroCopy(Bytes source);
+  // CopyOrSendZeroCopy and Push take bytes from the front of `source` and return their number. They take fewer if no
+  // extent is free.
+  std::size_t CopyOrSendZeroCopy(Bytes source);
   std::size_t Push(Bytes source);
   bool PushExtent(const Stream::Extent& extent);
   void Publish();
@@ -137,18 +139,18 @@ class StreamWriter {
   Random random_;
 
   std::uint64_t accepted_ = 0;
-  std::uint64_t consumed_ = 0;  // the peer's offset, as last loaded
+  std::uint64_t consumed_ = 0;  // the peer's consumed offset, as this side has last loaded it
   std::uint64_t extents_pushed_ = 0;
 
-  struct Lent {
+  struct ZeroCopySend {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  mutable std::deque<Lent> lent_;        // lent ranges that are not known to be consumed
-  mutable std::uint64_t released_ = 0;   // as last returned
-  bool short_ = false;                   // the last Write took only a part of its bytes,
-  bool sliced_ = false;                  // although there was room,
-  std::uint64_t short_at_consumed_ = 0;  // when the peer had consumed up to this offset
+  mutable std::deque<ZeroCopySend> zero_copy_sends_;  // ranges that the peer may not have consumed yet
+  mutable std::uint64_t released_ = 0;                // the latest result of released()
+  bool short_ = false;                                // the latest Write took only a part of its bytes
+  bool sliced_ = false;                  // if short_: only the slice limited that Write, although there was room
+  std::uint64_t short_at_consumed_ = 0;  // if short_: the peer's consumed offset at the latest Write
 };
 
 // The receiving half.
@@ -162,21 +164,21 @@ class StreamReader {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t consumed() const { return consumed_; }
 
-  // Ends the stream after the bytes that are written now; later bytes of a dying sender are ignored.
+  // Ends the stream after the bytes that are written now. Later bytes of a dying sender are ignored.
   void EndHere() { end_ = stream_.written.load(std::memory_order_acquire); }
   // Whether all written bytes have been consumed, or the sender has revoked the next bytes.
   bool Exhausted() const { return truncated_ || consumed_ == Written(std::memory_order_acquire); }
-  // Whether bytes have arrived that the owner has not seen. A true result counts as seen.
+  // Whether bytes have arrived that the owner has not seen. After a result of true these bytes count as seen.
   bool HasNews();
-  // After it returns, the peer no longer writes into advertised buffers.
+  // After the call the peer no longer writes into advertised buffers.
   void Revoke();
 
  private:
-  struct Run {  // contiguous bytes
+  struct Run {  // bytes that are contiguous in memory
     const std::byte* data = nullptr;
     std::size_t size = 0;
     bool pushed = false;
-    bool lent = false;
+    bool zero_copy = false;
   };
   std::uint64_t Written(std::memory_order order) const { return std::min(end_, stream_.written.load(order)); }
   std::uint64_t Reveal();
@@ -192,14 +194,14 @@ class StreamReader {
   Random random_;
 
   std::uint64_t consumed_ = 0;
-  std::uint64_t shown_ = 0;     // the end of the bytes that Peek has ever returned
-  std::uint64_t revealed_ = 0;  // for slices: the end of the bytes that may be returned
-  std::uint64_t told_ = 0;      // for HasNews: bytes written beyond this offset are news
-  std::uint64_t fetched_ = 0;   // lent bytes below this offset are at their ring positions
+  std::uint64_t shown_ = 0;      // the end of all bytes that Peek has returned so far
+  std::uint64_t revealed_ = 0;   // in the mode slice_bytes: the end of the bytes that may be returned
+  std::uint64_t news_from_ = 0;  // for HasNews: bytes written beyond this offset are news
+  std::uint64_t fetched_ = 0;    // zero-copy bytes below this offset are at their ring positions
   std::uint64_t extents_popped_ = 0;
   std::uint64_t window_end_ = 0;
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
-  bool truncated_ = false;  // the sender revoked lent memory that had not been read
+  bool truncated_ = false;  // the sender revoked zero-copy memory that had not been read
 };
 
 }  // namespace rondo

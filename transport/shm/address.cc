@@ -22,13 +22,14 @@ std::string Encode(const ShmAddress& address) {
 }
 
 Result<ShmAddress> DecodeShmAddress(std::string_view text) {
-  if (!text.starts_with(kAddressMagic)) return Fail(ErrorCode::kInvalidArgument, "no address of shared memory");
+  if (!text.starts_with(kAddressMagic))
+    return Fail(ErrorCode::kInvalidArgument, "not an address of the shared-memory transport");
   text.remove_prefix(kAddressMagic.size());
   ShmAddress address;
   for (std::string* field : {&address.host_id, &address.instance}) {
     const std::size_t size = text.empty() ? 0 : static_cast<unsigned char>(text.front());
     if (text.size() < 1 + size)
-      return Fail(ErrorCode::kInvalidArgument, "an address of shared memory that is cut short");
+      return Fail(ErrorCode::kInvalidArgument, "it is a truncated address of the shared-memory transport");
     *field = text.substr(1, size);
     text.remove_prefix(1 + size);
   }

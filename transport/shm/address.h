@@ -1,4 +1,4 @@
-// What Transport::Address() carries for shared memory: the host of a process, the name under which processes of that
+// The contents of Transport::Address() for shared memory: the host of a process, the name under which processes of that
 // host reach its endpoints, and its address of the base transport.
 //
 // Encoding: docs/WIRE.md, "Shared memory". Thread rule: plain values; functions are pure.
@@ -12,9 +12,10 @@
 namespace rondo::shm {
 
 struct ShmAddress {
-  std::string host_id;   // equal on two processes only if they share kernel and network; "": unknown, and equal to none
+  // Equal on two processes only if they share kernel and network; "": unknown, so it equals no other.
+  std::string host_id;
   std::string instance;  // different in every process
-  std::string base;      // the address of the base transport, opaque
+  std::string base;      // the address of the base transport, as an opaque text
   friend bool operator==(const ShmAddress&, const ShmAddress&) = default;
 };
 

@@ -18,7 +18,8 @@
 namespace rondo::shm {
 namespace {
 
-// The most messages that no lane has requested. Peers that follow the protocol never leave so many.
+// The largest number of messages that may wait for a lane to take them. Peers that follow the protocol never leave so
+// many.
 constexpr std::size_t kMaxRequests = 1024;
 
 bool DrawNonce(Nonce& nonce) { return getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()); }
@@ -35,7 +36,7 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::Create(EndpointSetUp set_up, std:
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
   if (!signal || !poll_set || !AddToPollSet(poll_set.get(), signal.get()) ||
       !AddToPollSet(poll_set.get(), base->wait_fd()))
-    return Fail(ErrorCode::kResource, "no descriptors for the wake-up of an endpoint in shared memory: {}",
+    return Fail(ErrorCode::kResource, "cannot create the file descriptors that wake a shared-memory endpoint: {}",
                 SystemWords(errno));
   return std::make_unique<ShmEndpoint>(std::move(set_up), std::move(base), std::move(listener), std::move(signal),
                                        std::move(poll_set));
@@ -119,7 +120,7 @@ Result<SharedSegment*> ShmEndpoint::OpenSharedSegment() {
   return &*segment_;
 }
 
-// A connection without a message is kept and checked again, because its message may arrive later.
+// Keeps a connection whose message has not arrived yet, and checks it again in the next call.
 void ShmEndpoint::TakeRequests() {
   while (Fd connection = listener_ ? AcceptNext(listener_.get()) : Fd())
     if (HasTrustedUid(connection.get()) && silent_.size() < kMaxRequests) silent_.push_back(std::move(connection));
@@ -146,7 +147,7 @@ void ShmEndpoint::Poll(TimePoint now) {
   segment_state_ = segment_->state();
 }
 
-// No wake-up of a ring is lost (transport/doorbell.h): if the doorbell is rung after Arm, the poll set becomes
+// No wake-up is lost (transport/doorbell.h): if the doorbell is rung after Arm, the poll set becomes
 // readable; if it was rung before, Arm returns true.
 bool ShmEndpoint::Arm() {
   const bool news = UpgradedEndpoint::Arm();

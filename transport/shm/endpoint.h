@@ -1,5 +1,5 @@
-// The endpoint of shared memory: an endpoint of the base transport, whose lanes to ranks of this host are upgraded to
-// rings (transport/upgrade/endpoint.h).
+// The endpoint of shared memory. It wraps an endpoint of the base transport, and upgrades that endpoint's lanes to
+// ranks of this host to rings in shared memory (transport/upgrade/endpoint.h).
 //
 // Thread rule: see transport/transport.h.
 #pragma once
@@ -54,16 +54,16 @@ class ShmEndpoint final : public UpgradedEndpoint<ShmLane> {
   void Step(std::string_view step) const;
 
   const EndpointSetUp set_up_;
-  const Fd listener_;  // empty if the system forbids such sockets
+  const Fd listener_;  // empty if the system forbids abstract sockets
   const Fd signal_;
   std::optional<ShmSharedSegment> segment_;
   std::vector<Fd> silent_;                // connections whose message has not arrived yet
-  std::vector<ConnectRequest> requests_;  // messages that no lane has requested yet
+  std::vector<ConnectRequest> requests_;  // messages that no lane has taken yet
 
   // Guarded by mutex().
   std::map<Rank, std::string> described_;
-  SharedSegmentState segment_state_ =
-      SharedSegmentState::kNone;  // the state of segment_ at its last Poll; once final, segment_ is constant
+  // The state of segment_ at its latest Poll. When that state is final, segment_ no longer changes.
+  SharedSegmentState segment_state_ = SharedSegmentState::kNone;
   bool has_segment_ = false;
 };
 

@@ -15,7 +15,7 @@
 namespace rondo::shm {
 namespace {
 
-constexpr std::size_t kMaxDescriptors = 80;  // the kernel passes up to 253
+constexpr std::size_t kMaxDescriptors = 80;  // the most descriptors in one message; the kernel allows 253
 
 struct Address {
   sockaddr_un raw{};
@@ -26,7 +26,7 @@ Address AddressOf(std::string_view name) {
   Address address;
   address.raw.sun_family = AF_UNIX;
   RONDO_CHECK(name.size() < sizeof address.raw.sun_path, "an abstract name of {} bytes", name.size());
-  std::memcpy(address.raw.sun_path + 1, name.data(), name.size());  // byte 0 stays 0: abstract
+  std::memcpy(address.raw.sun_path + 1, name.data(), name.size());  // byte 0 stays 0, which makes the name abstract
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }
@@ -37,7 +37,7 @@ Fd Socket() { return Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CL
 
 Result<Fd> ListenAt(std::string_view name, int backlog) {
   Fd fd = Socket();
-  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", SystemWords(errno));
+  if (!fd) return Fail(ErrorCode::kResource, "cannot create a Unix socket: {}", SystemWords(errno));
   const Address address = AddressOf(name);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.bytes) != 0 ||
       listen(fd.get(), backlog) != 0) {
@@ -49,14 +49,14 @@ Result<Fd> ListenAt(std::string_view name, int backlog) {
 
 Result<Fd> ConnectTo(std::string_view name) {
   Fd fd = Socket();
-  if (!fd) return Fail(ErrorCode::kResource, "no Unix socket: {}", SystemWords(errno));
+  if (!fd) return Fail(ErrorCode::kResource, "cannot create a Unix socket: {}", SystemWords(errno));
   const Address address = AddressOf(name);
   int result;
   do result = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.bytes);
   while (result != 0 && errno == EINTR);
   if (result == 0) return fd;
   if (errno == EAGAIN) return Fd();
-  return Fail(ErrorCode::kUnreachable, "nobody at the abstract socket {}: {}", name, SystemWords(errno));
+  return Fail(ErrorCode::kUnreachable, "no process listens at the abstract socket {}: {}", name, SystemWords(errno));
 }
 
 Fd AcceptNext(int listener) { return Fd(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
@@ -87,7 +87,7 @@ Status SendWith(int fd, Bytes message, const std::vector<int>& descriptors) {
   do sent = sendmsg(fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (sent < 0 && errno == EINTR);
   if (sent == static_cast<ssize_t>(message.size())) return {};
-  return Fail(ErrorCode::kResource, "descriptors cannot be passed: {}", SystemWords(errno));
+  return Fail(ErrorCode::kResource, "cannot pass file descriptors to the other process: {}", SystemWords(errno));
 }
 
 Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_descriptors) {
@@ -100,7 +100,8 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
   packet.msg_control = space.data();
   packet.msg_controllen = CMSG_SPACE(most_descriptors * sizeof(int));
   Received received;
-  received.descriptors.reserve(most_descriptors);  // before receiving, because each descriptor needs an owner at once
+  // Memory is reserved before receiving, because each received descriptor needs an owner at once.
+  received.descriptors.reserve(most_descriptors);
   ssize_t got;
   do got = recvmsg(fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
@@ -114,18 +115,19 @@ Result<Received> ReceiveWith(int fd, MutableBytes message, std::size_t most_desc
       received.descriptors.emplace_back(descriptor);
     }
   }
-  // If this process has no room for descriptors, the system drops them and reports that only by this flag.
+  // If this process has no room for descriptors, the system drops them, and only this flag reports that.
   if (got == static_cast<ssize_t>(message.size()) && (packet.msg_flags & MSG_CTRUNC) != 0 &&
       received.descriptors.size() < most_descriptors) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     return Fail(ErrorCode::kResource,
-                "{} of the {} file descriptors that the other side passed could be taken, the limit is {} open ones; "
-                "raise it (ulimit -n)",
+                "received only {} of the {} file descriptors that the other side passed, because this process may have "
+                "at most {} open; raise that limit (ulimit -n)",
                 received.descriptors.size(), most_descriptors, limit.rlim_cur);
   }
   if (got != static_cast<ssize_t>(message.size()) || (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
-    return Fail(ErrorCode::kProtocol, "an unreadable message where descriptors were due ({} bytes)", got);
+    return Fail(ErrorCode::kProtocol, "expected a message with file descriptors, got an unreadable one of {} bytes",
+                got);
   received.came = true;
   return received;
 }

@@ -1,27 +1,28 @@
-// Fences of unequal weight, by membarrier (man 2), between threads of all processes of this machine that have joined.
-// If one side stores and then loads often, and the other side does so rarely, the frequent side needs no processor
-// fence.
+// Fences of unequal cost between threads of all processes of this machine that have called JoinFences, by membarrier
+// (man 2). They are for two sides that each store and then load, where one side does so often and the other rarely. The
+// frequent side then needs no processor fence.
 //
-//   often                rarely
+//   frequent side        rare side
 //   x = 1                y = 1
 //   LightFence()         HeavyFence()
 //   load y               load x          at least one side sees the other's store
 //
-// A heavy fence makes every processor that runs a joined process do a full fence at some point of its program. If that
-// point is after the store of x, the rare side sees x. If it is before that store, it is also before the load of y,
-// which then sees y.
+// A heavy fence makes every processor that runs such a process execute a full fence at some point of its program. If
+// that point is after the store to x, the rare side sees the value of x. Otherwise the point is also before the load of
+// y, so the frequent side sees the value of y.
 #pragma once
 
 #include <atomic>
 
 namespace rondo::shm {
 
-// False: the kernel has no membarrier, or a filter forbids it. The first call in a process may take some milliseconds.
+// Lets this process take part. False: the kernel has no membarrier, or a filter forbids it. The first call in a process
+// may take some milliseconds.
 bool JoinFences();
 
-// REQUIRES: this process and the processes that call HeavyFence have joined.
+// REQUIRES: this process and the processes that call HeavyFence have called JoinFences.
 inline void LightFence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-// Takes some microseconds. If the system refuses the call although the process has joined, there is no fence.
+// Takes some microseconds. Has no effect if the system refuses membarrier although this process has joined.
 void HeavyFence();
 
 }  // namespace rondo::shm

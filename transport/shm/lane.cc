@@ -33,9 +33,10 @@ void ShmLane::Agree() {
     const std::optional<Verdict> theirs = Next(in_);
     if (!theirs) return;
     if (theirs->magic != Verdict::kMagic)
-      return FailWith(ErrorCode::kProtocol, "something else came where shared memory was to be agreed on");
+      return FailWith(ErrorCode::kProtocol, "expected a setup message for shared memory, got another message");
     if (is_initiator()) {
-      // The other end may use shared memory already and cannot be informed that this end does not, so the lane fails.
+      // The other end may use shared memory already, and no message can inform it that this end does not. So the lane
+      // fails.
       if (const Status taken = TakeAnswer(*theirs); !taken)
         return FailWith(taken.error().code(), taken.error().message());
       return Settle(0);
@@ -57,10 +58,10 @@ bool ShmLane::RequestPeer() {
   return true;
 }
 
-// Success without a connection means that the peer's queue is full; then the lane tries again.
+// Success without a connection means that the peer's queue is full. Then the lane tries again in a later Poll.
 Status ShmLane::LeaveRequest() {
   if (!segment_) {
-    if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
+    if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "the system gave no random bytes");
     RONDO_ASSIGN(segment_, Segment::Make(context_.ring_bytes));
     segment_->head().nonce = nonce_;
   }
@@ -71,12 +72,14 @@ Status ShmLane::LeaveRequest() {
 }
 
 Status ShmLane::AnswerRequest(const Verdict& theirs) {
-  if (theirs.kind != Verdict::Kind::kShared) return Fail(ErrorCode::kResource, "the other side could not");
+  if (theirs.kind != Verdict::Kind::kShared) return Fail(ErrorCode::kResource, "the other side cannot share memory");
   auto request = context_.find_request({.from = base_.peer(), .index = index_, .nonce = theirs.nonce});
-  if (!request) return Fail(ErrorCode::kUnreachable, "nothing was left at the abstract socket");
+  if (!request) return Fail(ErrorCode::kUnreachable, "the other side left no request at the abstract socket");
   RONDO_ASSIGN(Segment segment, Segment::Map(std::move(request->segment)));
-  if (segment.head().nonce != theirs.nonce) return Fail(ErrorCode::kProtocol, "the segment has another nonce");
-  if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "no random bytes");
+  if (segment.head().nonce != theirs.nonce)
+    return Fail(ErrorCode::kProtocol,
+                "the received segment is not the one that the other side announced: its nonce differs");
+  if (!context_.draw_nonce(nonce_)) return Fail(ErrorCode::kResource, "the system gave no random bytes");
   segment.head().answer = nonce_;
   const ConnectMessage message{.from = self_, .index = index_, .nonce = nonce_};
   RONDO_TRY(SendWith(request->connection.get(), std::as_bytes(std::span(&message, 1)), {context_.signal}));
@@ -87,14 +90,14 @@ Status ShmLane::AnswerRequest(const Verdict& theirs) {
 
 Status ShmLane::TakeAnswer(const Verdict& theirs) {
   if (theirs.kind != Verdict::Kind::kShared) {
-    if (why_plain_.empty()) why_plain_ = "the other side could not";
+    if (why_plain_.empty()) why_plain_ = "the other side cannot share memory";
     return {};
   }
   ConnectMessage message;
   RONDO_ASSIGN(Received received, ReceiveWith(connection_.get(), std::as_writable_bytes(std::span(&message, 1)), 1));
   if (!received.came || received.descriptors.size() != 1 || message.nonce != theirs.nonce ||
       segment_->head().answer != theirs.nonce)
-    return Fail(ErrorCode::kProtocol, "what was answered at the abstract socket is not what was said over the lane");
+    return Fail(ErrorCode::kProtocol, "the answer at the abstract socket differs from the one over the lane");
   peer_signal_ = std::move(received.descriptors.front());
   return {};
 }
@@ -136,7 +139,8 @@ void ShmLane::AdoptBase() {
     return;
   }
   if (base == LaneState::kFailed) {
-    // The arrived bytes of a shared lane may still be read. A lane without a path has no arrived bytes.
+    // Bytes that have arrived on a shared lane may still be read. A lane that has not agreed on a path has no arrived
+    // bytes.
     state_ = LaneState::kFailed;
     return;
   }
@@ -147,7 +151,8 @@ void ShmLane::AdoptBase() {
   LookForEnd();
 }
 
-// The peer wrote its last byte into the ring before it ended the base lane.
+// Ends the lane if the base lane has ended and the ring is empty. Nothing can follow, because the peer wrote its last
+// byte into the ring before it ended the base lane.
 void ShmLane::LookForEnd() {
   if (base_over_ && state_ == LaneState::kOpen && consumer_->Arrived(1) == 0) state_ = LaneState::kEnded;
 }
@@ -181,7 +186,7 @@ std::size_t ShmLane::Write(std::span<const Bytes> pieces) {
       if (part == 0) {
         publish();
         write_short_ = true;
-        if (!producer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+        if (!producer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side sent counters that are out of bounds");
         return done;
       }
       producer_->Put(piece.first(part));
@@ -202,7 +207,7 @@ std::uint64_t ShmLane::accepted() const {
 
 std::uint64_t ShmLane::released() const {
   if (phase_ == Phase::kPlain) return PlainReleased();
-  return accepted();  // the ring has a copy
+  return accepted();  // the ring has a copy of all accepted bytes
 }
 
 // ---- receiving ----
@@ -211,10 +216,10 @@ Arrived ShmLane::Peek(std::size_t want) {
   if (revoked_) return {};
   if (phase_ == Phase::kPlain) return base_.Peek(want);
   if (phase_ != Phase::kShared) return {};
-  // Returns no more than the owner processes in one step: bytes that are consumed early make room for the other side
-  // early. But bytes that Peek has returned once are returned until they are consumed.
+  // Returns no more than the owner processes in one step, because bytes that are consumed early make room for the other
+  // side early. But a Peek also returns all bytes that an earlier Peek has returned and that are not consumed yet.
   shown_ = std::min(consumer_->Arrived(want), std::max({want, kPublishBytes, shown_}));
-  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side sent counters that are out of bounds");
   const Bytes first = consumer_->Front(shown_);
   return {first, consumer_->Behind(first.size(), shown_ - first.size())};
 }
@@ -248,7 +253,7 @@ std::size_t ShmLane::ReadInto(MutableBytes destination) {
     Take(front.size());
     done += front.size();
   }
-  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side's counters are out of bounds");
+  if (!consumer_->Sound()) FailWith(ErrorCode::kProtocol, "the other side sent counters that are out of bounds");
   LookForEnd();
   return done;
 }

@@ -1,20 +1,20 @@
-// A lane between two processes of one host: two rings in a segment, and a lane of the base transport
+// A lane between two processes of one host: two rings in a segment of shared memory, and a lane of the base transport
 // (transport/upgrade/lane.h).
 //
-// How a lane is made: the base lane exists first, as between any two ranks. Over the base lane the two ends agree, with
-// one message of kLineBytes each way, whether they share memory:
-//   1. The higher rank, the initiator, makes a segment and connects to the other endpoint's abstract socket. It sends
-//      its nonce there with two descriptors: the segment and its own event descriptor. Then it sends kShared and the
-//      nonce over the base lane.
-//   2. The other end receives these, maps the segment and finds the same nonce in it. So both ends share that memory
-//      and a network namespace. The other end writes its own nonce into the segment, passes its event descriptor back
-//      and sends kShared and its nonce.
+// How a lane is made: the base lane is made first, as between any two ranks. Over the base lane the two ends agree
+// whether they share memory, with one message of kLineBytes in each direction:
+//   1. The initiator (the higher rank) makes a segment and connects to the abstract socket of the other endpoint. Over
+//      that socket it sends its nonce, with two descriptors: the segment and its own event descriptor. Then it sends
+//      kShared and the nonce over the base lane.
+//   2. The other end receives both messages, maps the segment and finds the same nonce in it. This proves that both
+//      ends share that memory and a network namespace. The other end writes its own nonce into the segment, passes its
+//      event descriptor back, and sends kShared and its nonce over the base lane.
 //   3. The initiator finds that nonce in its segment.
-// If a step fails, either end sends kPlain instead, and the base lane carries the bytes; the reason is kept for
-// Describe. Each end writes its nonce and passes descriptors before it sends its message, so an end only waits for the
-// base lane.
+// If a step fails at one end, that end sends kPlain instead, and the base lane carries the bytes. Describe gives the
+// reason. Each end writes its nonce and passes descriptors before it sends its message, so each end has to wait only
+// for the base lane.
 //
-// After that agreement a shared lane sends nothing over its base lane.
+// After the ends have agreed on shared memory, a lane sends nothing over its base lane.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -35,8 +35,8 @@
 
 namespace rondo::shm {
 
-// The message of one end over the base lane, before the stream. It fills a whole cache line, so that the stream stays
-// aligned.
+// The message that each end sends over the base lane, before the stream. It fills a whole cache line, so that the
+// stream stays aligned.
 struct Verdict {
   enum class Kind : std::uint8_t { kShared = 1, kPlain = 2 };
   static constexpr std::uint64_t kMagic = 0x746369647265762d;
@@ -55,7 +55,7 @@ struct LaneContext {
   int signal = -1;          // this endpoint's event descriptor, which is passed to the peer
   std::string peer_socket;  // the abstract name of the peer's endpoint
   std::function<std::optional<ConnectRequest>(const ConnectMessage&)>
-      find_request;  // the peer's request with that message; empty: not arrived yet
+      find_request;  // the peer's request that has this nonce; empty: it has not arrived yet
   std::function<bool(Nonce&)> draw_nonce;
   std::function<void(std::string_view)> step;
 };
@@ -78,23 +78,22 @@ class ShmLane final : public UpgradedLane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // True: do not sleep. After false the event descriptor or the base lane wakes the owner.
+  // True: the owner must not sleep. After false the event descriptor or the base lane wakes the owner.
   bool Arm();
   void Disarm();
   void ShutDown() { may_send_ = false; }
   bool is_plain() const { return phase_ == Phase::kPlain; }
-  // "shm (256 KiB each way)", or why the lane does not use shared memory.
+  // A text such as "shm (256 KiB each way)", or the reason why the lane does not use shared memory.
   std::string Describe() const;
 
  private:
-  // The phases of the initiator are kRequesting, kSending and kAwaiting; those of the other end are kAwaiting and
-  // kSending.
+  // The initiator goes through kRequesting, kSending and kAwaiting. The other end goes through kAwaiting and kSending.
   enum class Phase : std::uint8_t { kBase, kRequesting, kSending, kAwaiting, kShared, kPlain };
 
   void Agree();
   // False: the request could not be sent yet.
   bool RequestPeer();
-  // The steps of the agreement; an error says why the ends cannot share memory.
+  // The steps of the agreement. An error says why the ends cannot share memory.
   Status LeaveRequest();
   Status AnswerRequest(const Verdict& theirs);
   Status TakeAnswer(const Verdict& theirs);
@@ -108,16 +107,16 @@ class ShmLane final : public UpgradedLane {
   Phase phase_ = Phase::kBase;
   std::string why_plain_;
   bool base_over_ = false;    // the base lane has ended or failed
-  bool write_short_ = false;  // the last Write took only a part of its bytes
+  bool write_short_ = false;  // the latest Write took only a part of its bytes
   std::size_t shown_ = 0;     // bytes that Peek has returned and that are not consumed yet
 
-  // Used while the ends agree on the path.
+  // The messages of the agreement on the path.
   MessageSender<Verdict> out_;
   MessageReader<Verdict> in_;
   Nonce nonce_{};
   Fd connection_;
 
-  // Used by a shared path.
+  // Used if the lane shares memory.
   std::optional<Segment> segment_;
   std::optional<RingProducer<Counter>> producer_;
   std::optional<RingConsumer<Counter>> consumer_;

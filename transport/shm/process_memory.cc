@@ -14,10 +14,11 @@ CmaProbe CmaProbeOf(const Nonce& nonce) {
 }
 
 Status CheckCmaProbe(const CmaProbe& probe) {
-  if (probe.process == 0) return Fail(ErrorCode::kResource, "it left no probe");
+  if (probe.process == 0) return Fail(ErrorCode::kResource, "the peer gave no address to read");
   Nonce found{};
   RONDO_TRY(ReadMemoryOf(probe.process, probe.address, std::as_writable_bytes(std::span(found))));
-  if (found != probe.nonce) return Fail(ErrorCode::kResource, "process {} here is somebody else", probe.process);
+  if (found != probe.nonce)
+    return Fail(ErrorCode::kResource, "here, process id {} is a different process", probe.process);
   return {};
 }
 
@@ -44,7 +45,8 @@ Status ReadMemoryOf(std::int32_t process, std::uint64_t address, MutableBytes in
     std::byte first;
     const iovec local{&first, 1};
     if (error == EFAULT && process_vm_readv(process, &local, 1, &there, 1, 0) == 1)
-      return Fail(ErrorCode::kInvalidArgument, "a result of {} bytes cannot be written to its memory", into.size());
+      return Fail(ErrorCode::kInvalidArgument, "{} bytes of a result cannot be written to this rank's own memory",
+                  into.size());
     return Fail(error == ESRCH ? ErrorCode::kPeerLost : ErrorCode::kResource,
                 "{} bytes of memory of process {} cannot be read: {}", into.size(), process, std::strerror(error));
   }

@@ -13,8 +13,8 @@ namespace rondo::shm {
 namespace {
 
 constexpr std::uint64_t kRegionMagic = 0x6e6f6967652d6d68;
-constexpr std::size_t kRegionHeadBytes = 4096;  // a page, so that the user's memory is aligned to pages
-constexpr std::size_t kMostBytes = std::size_t{1} << 62;
+constexpr std::size_t kRegionHeadBytes = 4096;  // one page, so that the user's memory begins at a page
+constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
 
 struct Head {
   std::uint64_t magic;
@@ -30,7 +30,8 @@ class Regions::Allocated final : public Memory {
  public:
   Allocated(std::shared_ptr<Regions> all, SharedMemory memory) : all_(std::move(all)), memory_(std::move(memory)) {}
   ~Allocated() override {
-    if (getpid() != owner_pid_) return;  // in a forked child: the parent's peers may still read the memory
+    // In a forked child the region still belongs to the parent, whose peers may read it.
+    if (getpid() != owner_pid_) return;
     all_->Forget(bytes().data());
     reinterpret_cast<Head*>(memory_.bytes().data())->freed.store(1, std::memory_order_release);
   }
@@ -43,7 +44,7 @@ class Regions::Allocated final : public Memory {
 };
 
 Result<std::unique_ptr<Memory>> Regions::Allocate(std::size_t bytes) {
-  if (bytes > kMostBytes) return Fail(ErrorCode::kResource, "{} bytes are more than memory can hold", bytes);
+  if (bytes > kMaxBytes) return Fail(ErrorCode::kResource, "{} bytes are more than memory can hold", bytes);
   RONDO_ASSIGN(SharedMemory memory, SharedMemory::Make("memory that ranks share", kRegionHeadBytes + bytes));
   const std::lock_guard lock(mutex_);
   Head* const head = new (memory.bytes().data()) Head{};
@@ -118,9 +119,9 @@ const SharedMemory* RegionExchange::MapOf(Rank rank, std::uint32_t region) {
   auto found = mapped_.find({rank, region});
   if (found == mapped_.end()) {
     auto request = context_.find_request(rank, region);
-    if (!request) return nullptr;  // it may still arrive
+    if (!request) return nullptr;  // the region's descriptor may still arrive
     auto memory =
-        SharedMemory::Map(std::move(request->segment), kRegionHeadBytes, kRegionHeadBytes + kMostBytes, Access::kRead);
+        SharedMemory::Map(std::move(request->segment), kRegionHeadBytes, kRegionHeadBytes + kMaxBytes, Access::kRead);
     const auto* const head = memory ? reinterpret_cast<const Head*>(memory->bytes().data()) : nullptr;
     if (head == nullptr || head->magic != kRegionMagic || head->id != region) memory = SharedMemory();
     if (memory) memory->ForgetFd();

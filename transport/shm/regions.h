@@ -4,10 +4,10 @@
 //   RegionExchange   one per endpoint: which regions were passed to its peers, and which of the peers' regions are
 //                    mapped here.
 //
-// A region begins with a head page, which names its owner and says whether the owner has freed it; the user's memory
-// follows. First the owner sends the descriptor to a peer's abstract socket (fd_passing.h). Then it names the region to
-// that peer in a slot of the shared segment. The peer maps the region once, for reading. After the owner has freed the
-// region, the peer's next LetGoOfFreed unmaps it.
+// A region begins with a page that names its owner and says whether the owner has freed the region. The user's memory
+// follows. First the owner sends the region's descriptor to a peer's abstract socket (fd_passing.h). Then it names the
+// region to that peer in a slot of the shared segment. The peer maps the region once, for reading. After the owner has
+// freed the region, the peer unmaps it in its next LetGoOfFreed.
 #pragma once
 
 #include <atomic>
@@ -35,9 +35,9 @@ namespace rondo::shm {
 
 class Regions : public std::enable_shared_from_this<Regions> {
  public:
-  // Like Transport::Allocate. kResource: no descriptor is left, or not that much shared memory.
+  // Like Transport::Allocate. kResource: no descriptor is left, or less than `bytes` of shared memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
-  // The region that holds all of `memory`; 0: none does.
+  // The number of the region that contains all of `memory`; 0: there is none.
   std::uint32_t Holding(Bytes memory) const;
   std::size_t Count() const;
   bool Has(std::uint32_t region) const;
@@ -79,8 +79,10 @@ class RegionExchange {
   const SharedMemory* MapOf(Rank rank, std::uint32_t region);
 
   const Context context_;
-  std::map<std::uint32_t, Rank> shown_;  // by region: it was passed to all ranks below this rank number
-  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;  // an entry without bytes: it could not be mapped
+  // For each region: the next rank that must receive it. All lower ranks have received it.
+  std::map<std::uint32_t, Rank> shown_;
+  // An entry without bytes: the region could not be mapped.
+  std::map<std::pair<Rank, std::uint32_t>, SharedMemory> mapped_;
 };
 
 }  // namespace rondo::shm

@@ -1,28 +1,28 @@
 // One direction of a shared-memory lane: a ring of bytes with one producer and one consumer, in two processes that
-// share the memory. Each of the two is one thread at a time.
+// share the memory. The producer is one thread at a time, and so is the consumer.
 //
 // The byte at stream offset o is stored at ring[o % capacity]. Two counters, each alone in its cache line:
 //   written    stored by the producer: the bytes below it are in the ring
 //   consumed   stored by the consumer: the bytes below it will not be read again
 // written - consumed <= capacity always.
 //
-// Why that is enough, on any machine:
-//   - The consumer reads ring bytes below a `written` that it loaded with acquire; the producer stored it with release
-//     (or stronger) after writing them. So the consumer sees these bytes.
-//   - The producer overwrites ring bytes only below `consumed + capacity`, with a `consumed` loaded with acquire; the
-//     consumer stored it with release (or stronger) after it last read those bytes. So no later read sees overwritten
-//     bytes.
-//   - Counters only grow and each has one writer, so a stale value only delays, and is never wrong.
-// Both stores are sequentially consistent, not only release. The argument about a sleeping owner needs that
-// (transport/doorbell.h): the publisher loads the doorbell's state afterwards.
+// Why two counters are enough, on any machine:
+//   - The consumer reads ring bytes only below a `written` that it loaded with acquire. The producer stored that value
+//     with release (or stronger) after it had written the bytes. So the consumer sees these bytes.
+//   - The producer overwrites ring bytes only below `consumed + capacity`, with a `consumed` that it loaded with
+//     acquire. The consumer stored that value with release (or stronger) after it last read the old bytes. So no later
+//     read sees overwritten bytes.
+//   - Counters only grow and each has one writer, so a stale value causes a delay but no error.
+// Both stores are sequentially consistent, not only release, because the publisher loads the doorbell's state
+// afterwards. The argument about a sleeping owner needs this (transport/doorbell.h).
 //
-// Each side remembers the other side's counter and loads it again only if the remembered value is not enough: if the
+// Each side remembers the other side's counter, and loads it again only if the remembered value is not enough. If the
 // consumer keeps up, the producer loads `consumed` once per `capacity` bytes.
 //
-// The peer may have a bug, or may be killed while it writes. After a counter outside its bounds Sound() is false, and
-// no byte outside of the ring is ever accessed.
+// The peer may have a bug, or may be killed while it writes. If a counter is outside its bounds, Sound() returns false.
+// No byte outside of the ring is ever accessed.
 //
-// The atomic is a parameter, so that ring_test.cc can take this code through the orders of its steps.
+// The atomic is a template parameter, so that ring_test.cc can run this code through many orders of its steps.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,8 @@ struct RingCounters {
   alignas(kLineBytes) Counter consumed{};
 };
 
-// The most bytes that are copied between two publications, so that the other side works while this one still copies.
+// The largest number of bytes that are copied before they are published, so that the other side works while this side
+// still copies.
 inline constexpr std::size_t kPublishBytes = 64 * 1024;
 
 template <typename Counter>
@@ -55,15 +56,15 @@ class RingProducer {
   std::uint64_t accepted() const { return accepted_; }
   bool Sound() const { return sound_; }
 
-  // The number of bytes for which there is room. Loads the consumer's counter only if the remembered one leaves no room
-  // for `want`.
+  // The number of bytes for which there is room. Loads the consumer's counter only if the remembered value leaves no
+  // room for `want` bytes.
   std::size_t Room(std::size_t want) {
     if (want > capacity_ - static_cast<std::size_t>(accepted_ - consumed_)) {
       Learn(counters_.consumed.load(std::memory_order_acquire));
     }
     return capacity_ - static_cast<std::size_t>(accepted_ - consumed_);
   }
-  // Appends a copy of `bytes`; the consumer sees them after Publish. REQUIRES: there is room.
+  // Appends a copy of `bytes`. The consumer sees the bytes after Publish. REQUIRES: there is room for them.
   void Put(Bytes bytes) {
     while (!bytes.empty()) {
       const std::size_t place = static_cast<std::size_t>(accepted_ % capacity_);
@@ -75,8 +76,8 @@ class RingProducer {
   }
   void Publish() { counters_.written.store(accepted_, std::memory_order_seq_cst); }
 
-  // Whether the consumer has made room since the last Room or HasNews. Reports the same room only once, because unused
-  // room is no reason to stay awake. Used for the last check before the owner sleeps.
+  // Whether the consumer has made room since the latest Room or HasNews. Reports the same room only once, because
+  // unused room is no reason to stay awake. The owner calls this for its last check before it sleeps.
   bool HasNews() {
     const std::uint64_t consumed = counters_.consumed.load(std::memory_order_seq_cst);
     return consumed != consumed_ && std::exchange(reported_, consumed) != consumed;
@@ -95,7 +96,7 @@ class RingProducer {
   std::byte* const ring_;
   const std::size_t capacity_;
   std::uint64_t accepted_ = 0;
-  std::uint64_t consumed_ = 0;  // the consumer's counter, as last loaded
+  std::uint64_t consumed_ = 0;  // the consumer's counter, as this side has last loaded it
   std::uint64_t reported_ = 0;
   bool sound_ = true;
 };
@@ -109,15 +110,15 @@ class RingConsumer {
   std::uint64_t consumed() const { return consumed_; }
   bool Sound() const { return sound_; }
 
-  // The number of bytes that have arrived. Loads the producer's counter only if the remembered one shows fewer than
-  // `want`.
+  // The number of bytes that have arrived. Loads the producer's counter only if the remembered value shows fewer than
+  // `want` bytes.
   std::size_t Arrived(std::size_t want) {
     if (static_cast<std::size_t>(written_ - consumed_) < want) Learn(counters_.written.load(std::memory_order_acquire));
     return static_cast<std::size_t>(written_ - consumed_);
   }
-  // The first bytes that have arrived, at most `most` and in one piece.
+  // The first bytes that have arrived: at most `most`, and contiguous in memory.
   Bytes Front(std::size_t most) const { return Piece(consumed_, std::min<std::uint64_t>(most, written_ - consumed_)); }
-  // The arrived bytes after the first `skip` bytes, in one piece.
+  // The arrived bytes after the first `skip` bytes: at most `most`, and contiguous in memory.
   Bytes Behind(std::size_t skip, std::size_t most) const {
     const std::uint64_t known = written_ - consumed_;
     return skip >= known ? Bytes() : Piece(consumed_ + skip, std::min<std::uint64_t>(most, known - skip));
@@ -128,7 +129,8 @@ class RingConsumer {
     counters_.consumed.store(consumed_, std::memory_order_seq_cst);
   }
 
-  // Whether bytes have arrived since the last Arrived or HasNews. Used for the last check before the owner sleeps.
+  // Whether bytes have arrived since the latest Arrived or HasNews. The owner calls this for its last check before it
+  // sleeps.
   bool HasNews() {
     const std::uint64_t written = counters_.written.load(std::memory_order_seq_cst);
     return written != written_ && std::exchange(reported_, written) != written;
@@ -151,7 +153,7 @@ class RingConsumer {
   std::byte* const ring_;
   const std::size_t capacity_;
   std::uint64_t consumed_ = 0;
-  std::uint64_t written_ = 0;  // the producer's counter, as last loaded
+  std::uint64_t written_ = 0;  // the producer's counter, as this side has last loaded it
   std::uint64_t reported_ = 0;
   bool sound_ = true;
 };

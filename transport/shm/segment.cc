@@ -31,10 +31,11 @@ Result<Segment> Segment::Make(std::size_t ring_bytes) {
 Result<Segment> Segment::Map(Fd fd) {
   RONDO_ASSIGN(SharedMemory memory, SharedMemory::Map(std::move(fd), SizeFor(kPageBytes), SizeFor(kMaxRingBytes)));
   const auto* const head = reinterpret_cast<const SegmentHead*>(memory.bytes().data());
-  const std::size_t ring_bytes = head->ring_bytes;  // read only once, because a peer may write there
+  const std::size_t ring_bytes = head->ring_bytes;  // read only once, because a peer may change it
   if (head->magic != kSegmentMagic || head->version != kVersion || !std::has_single_bit(ring_bytes) ||
       SizeFor(ring_bytes) != memory.bytes().size())
-    return Fail(ErrorCode::kProtocol, "what came for a lane's memory is no segment of version {}", kVersion);
+    return Fail(ErrorCode::kProtocol, "the shared memory that was received for a lane is not a segment of version {}",
+                kVersion);
   return Segment(std::move(memory), ring_bytes);
 }
 

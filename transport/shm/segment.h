@@ -1,5 +1,5 @@
-// The memory that two processes of a host share for one lane: two rings, two doorbells, and the nonces that prove that
-// both have mapped the same memory.
+// The memory that two processes of a host share for one lane. It contains two rings, two doorbells, and the nonces that
+// prove that both processes have mapped the same memory.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ struct SegmentHead {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t ring_bytes;
-  Nonce nonce;   // of side 0, which also sends the nonce to side 1 over the base lane
-  Nonce answer;  // the nonce of side 1, which also sends it to side 0
+  Nonce nonce;   // the nonce of side 0, which side 0 also sends to side 1 over the base lane
+  Nonce answer;  // the nonce of side 1, which side 1 also sends to side 0 over the base lane
   std::array<RingCounters<Counter>, 2> rings;
   struct alignas(kLineBytes) DoorbellLine {
     std::atomic<DoorbellState> state;
@@ -43,7 +43,7 @@ class Segment {
  public:
   // REQUIRES: ring_bytes is a power of two, and at least a page. Errors: those of SharedMemory::Make.
   static Result<Segment> Make(std::size_t ring_bytes);
-  // Errors: those of SharedMemory::Map. kProtocol also: the memory is not a segment of this version.
+  // Errors: those of SharedMemory::Map, and kProtocol if the memory is not a segment of this version.
   static Result<Segment> Map(Fd fd);
 
   SegmentHead& head() const { return *reinterpret_cast<SegmentHead*>(memory_.bytes().data()); }

@@ -1,4 +1,4 @@
-// The messages that ranks exchange over a lane to set up a shared segment. All have one length.
+// The messages that ranks exchange over a lane to set up a shared segment. All have the same length.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct SetupMessage {
   std::uint64_t magic = kMagic;
   SetupKind kind = SetupKind::kNone;
   std::uint32_t reserved = 0;
-  std::array<char, 240> why{};  // of kCannot and kNone
+  std::array<char, 240> why{};  // the reason, for kCannot and kNone
 
   static SetupMessage Of(SetupKind kind, std::string_view why = {}) {
     SetupMessage message;

@@ -11,7 +11,7 @@ void EventFdRef::Post() {
   const std::uint64_t one = 1;
   while (write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
   }
-  // EAGAIN: the counter is full of posts that were not taken, and these wake the owner as well.
+  // EAGAIN: the counter is full of posts that were not taken. These posts wake the owner as well.
 }
 
 void EventFdRef::Take() {

@@ -1,9 +1,10 @@
-// The doorbells of a segment: doorbells as in transport/doorbell.h, with the state in shared memory and an eventfd
+// The doorbells of a segment. They work as in transport/doorbell.h, with the state in shared memory and an eventfd
 // whose descriptor the peers also have.
 //
-// Two things differ from a doorbell within one process. First, all lanes of an endpoint share one eventfd. Second, a
-// publisher may die between its two steps, so Take never waits: a post that is late or missing costs at most a needless
-// wake-up. An owner whose state is "rung" without a post does not sleep.
+// They differ from a doorbell within one process in two ways. First, all lanes of an endpoint share one eventfd.
+// Second, a publisher may die between its two steps (it sets the state, then posts). So Take never waits, and a late or
+// missing post causes at most one needless wake-up. An owner that finds the state "rung" does not sleep, even without a
+// post.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ class SharedState {
   std::atomic<DoorbellState>* state_;
 };
 
-// A reference to a non-blocking eventfd, which another object owns.
+// A non-blocking eventfd that another object owns.
 class EventFdRef {
  public:
   explicit EventFdRef(int fd) : fd_(fd) {}

@@ -20,26 +20,26 @@
 namespace rondo::shm {
 namespace {
 
-// Arguments: the user of the memory, the bytes that it needs, and the available memory.
+// The arguments of this message: what the memory is for, the bytes that it needs, and the available memory.
 constexpr const char* kTooLittle =
-    "{} needs {} bytes of shared memory: {}. Give the job more memory, or let ranks of one host talk over TCP "
+    "{} needs {} bytes of shared memory, but {}. Give the job more memory, or let ranks of one host use TCP "
     "(--transport tcp)";
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Up to this size Make always tries to allocate, because the machine only estimates its free memory. A virtual machine
-// that grows with its use may report for a moment that it has none.
+// Up to this size Make always tries to allocate, because the machine's figure for free memory is only an estimate. A
+// virtual machine whose memory grows on demand may report for a moment that it has none.
 constexpr std::uint64_t kAlwaysThere = 16 << 20;
 
-// The part of a control group's limit that is reserved for the processes' own memory. It also covers ranks that
+// The largest part of a control group's limit that is reserved for the processes' own memory. It also covers ranks that
 // allocate at the same moment and do not see each other's allocations.
-constexpr std::uint64_t kMostKeptBytes = 256 << 20;
-std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMostKeptBytes); }
+constexpr std::uint64_t kMaxKeptBytes = 256 << 20;
+std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMaxKeptBytes); }
 
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
-// On any signal, kernels before 6.10 undo the allocation of the whole call. So memory is allocated in pieces, which
-// become smaller with each signal.
+// Allocates the memory piece by piece, because if a signal arrives, kernels before 6.10 undo all that the current call
+// has allocated. After each signal the pieces are smaller.
 bool Take(int fd, std::size_t bytes) {
   constexpr std::size_t kLeast = 64 << 10;
   std::size_t piece = 8 << 20;
@@ -70,7 +70,7 @@ Room MemoryLeft(const std::string& root) {
   }
   for (const MemoryCgroup& group : MemoryCgroups(root)) {
     std::uint64_t limit = group.limit_bytes.value_or(Room::kUnknown), high = 0;
-    // Above memory.high the kernel slows processes down.
+    // memory.high counts as a limit, because above it the kernel slows processes down.
     if (std::ifstream(root + group.folder + "/memory.high") >> high) limit = std::min(limit, high);
     if (limit == Room::kUnknown) continue;
     const std::uint64_t used = group.usage_bytes - std::min(group.usage_bytes, group.reclaimable_bytes);
@@ -86,12 +86,12 @@ Room MemoryLeft(const std::string& root) {
 }
 
 Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes) {
-  // Above this limit the kernel would end the process by SIGXFSZ.
+  // Above this limit the kernel would kill the process by SIGXFSZ.
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
     return Fail(ErrorCode::kResource,
-                "{} needs {} bytes of shared memory, but files of this process may have {} (RLIMIT_FSIZE). Raise it "
-                "(ulimit -f), or let ranks of one host talk over TCP (--transport tcp)",
+                "{} needs {} bytes of shared memory, but files of this process may have at most {} (RLIMIT_FSIZE). "
+                "Raise that limit (ulimit -f), or let ranks of one host use TCP (--transport tcp)",
                 what, bytes, limit.rlim_cur);
   const Room room = MemoryLeft();
   if (bytes > room.bytes) return Fail(ErrorCode::kResource, kTooLittle, what, bytes, room.why);
@@ -109,12 +109,12 @@ Result<SharedMemory> SharedMemory::Make(std::string_view what, std::size_t bytes
 
 Result<SharedMemory> SharedMemory::Map(Fd fd, std::size_t least, std::size_t most, Access access) {
   struct stat status {};
-  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: a kind of file that cannot have seals
+  const int seals = fcntl(fd.get(), F_GET_SEALS);  // -1: this kind of file cannot have seals
   if (fstat(fd.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals)
-    return Fail(ErrorCode::kProtocol, "what came for shared memory is none, or not sealed");
+    return Fail(ErrorCode::kProtocol, "the received file descriptor is not sealed shared memory");
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes < least || bytes > most)
-    return Fail(ErrorCode::kProtocol, "what came for shared memory has {} bytes, not {} to {}", bytes, least, most);
+    return Fail(ErrorCode::kProtocol, "the received shared memory has {} bytes; expected {} to {}", bytes, least, most);
   return MapAll(std::move(fd), bytes, access);
 }
 

@@ -31,10 +31,10 @@ struct ShmSharedSegment::Head {
   std::uint64_t magic;
   std::int32_t world_size;
   alignas(kLineBytes) std::atomic<std::uint64_t> sleepers;
-  alignas(kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank; zeros for ranks without a probe
+  alignas(kLineBytes) std::array<CmaProbe, kMaxSharedSegmentRanks> probes;  // by rank; zeros for a rank without a probe
   std::atomic<std::uint64_t> unable;  // a bit for each rank that cannot read all others' memory
   std::atomic<std::uint64_t>
-      unfenced;  // a bit for each rank that cannot join light fences; final before the state is kReady
+      unfenced;  // a bit for each rank that could not join the fences; final before the state is kReady
 };
 
 ShmSharedSegment::ShmSharedSegment(SharedSegmentContext context)
@@ -61,7 +61,7 @@ void ShmSharedSegment::Poll() {
     const Lane* const lane = context_.lanes[i];
     if (lane == nullptr || state_ != SharedSegmentState::kMaking || failure_) continue;
     if (lane->state() == LaneState::kFailed) failure_ = *lane->failure();
-    if (lane->state() == LaneState::kEnded) FailSetup(i, "it left before there was a shared segment");
+    if (lane->state() == LaneState::kEnded) FailSetup(i, "it ended its lane before the shared segment was set up");
   }
 }
 
@@ -83,7 +83,7 @@ void ShmSharedSegment::AdvanceAsOther() {
   if (received->kind == SetupKind::kNone) return Settle(received->Why());
   if (phase_ == Phase::kMade && received->kind == SetupKind::kReady) return Settle({});
   if (phase_ == Phase::kMade || received->kind != SetupKind::kMade)
-    return FailSetup(0, "it said something else than was due");
+    return FailSetup(0, "it sent a message that was not expected");
   const Status taken = TakeMemory();
   peer.out.Start(taken ? SetupMessage::Of(SetupKind::kMapped)
                        : SetupMessage::Of(SetupKind::kCannot, taken.error().message()));
@@ -123,7 +123,7 @@ Result<bool> ShmSharedSegment::SendRequestToRoot() {
   return true;
 }
 
-// Whether all ranks have sent a message of the kind `due`. The reason of a rank that sent kCannot becomes `why_`.
+// Whether all ranks have sent a message of the kind `due`. If a rank sent kCannot, `why_` becomes its reason.
 bool ShmSharedSegment::ReceiveFromAll(SetupKind due) {
   bool all = true;
   for (std::size_t i = 1; i < peers_.size(); ++i) all = ReceiveFrom(i, due) && all;
@@ -142,7 +142,7 @@ bool ShmSharedSegment::ReceiveFrom(std::size_t from, SetupKind due) {
     return true;
   }
   if (message->kind == due) return true;
-  FailSetup(from, "it said something else than was due");
+  FailSetup(from, "it sent a message that was not expected");
   return false;
 }
 
@@ -154,7 +154,7 @@ void ShmSharedSegment::SendTo(std::size_t to, SetupKind kind) {
 Status ShmSharedSegment::MakeMemory() {
   for (std::size_t i = 1; i < peers_.size(); ++i) {
     auto request = context_.find_request(static_cast<Rank>(i));
-    if (!request) return Fail(ErrorCode::kProtocol, "rank {} left nothing at the abstract socket", i);
+    if (!request) return Fail(ErrorCode::kProtocol, "rank {} left no request at the abstract socket", i);
     peers_[i].connection = std::move(request->connection);
     peers_[i].signal = std::move(request->signal);
   }
@@ -167,7 +167,7 @@ Status ShmSharedSegment::MakeMemory() {
 }
 
 // Passes the memory to one rank after the other, because descriptors in transit count towards a limit of this process.
-// True: the caller must call again.
+// True: the caller must call the function again.
 bool ShmSharedSegment::HandOutMemory() {
   if (mapped_ > 0 && !ReceiveFrom(mapped_, SetupKind::kMapped)) return false;
   if (!why_.empty() || ++mapped_ == peers_.size()) return false;
@@ -187,18 +187,18 @@ Status ShmSharedSegment::TakeMemory() {
   std::byte nothing{};
   RONDO_ASSIGN(Received received, ReceiveWith(peers_[0].connection.get(), MutableBytes(&nothing, 1), due));
   if (!received.came || received.descriptors.size() != due)
-    return Fail(ErrorCode::kProtocol, "{} descriptors came with a shared segment, due are {}",
+    return Fail(ErrorCode::kProtocol, "{} file descriptors were received with a shared segment; expected {}",
                 received.descriptors.size(), due);
   const std::size_t size = SharedSegmentBytes(context_.world_size);
   RONDO_ASSIGN(memory_, SharedMemory::Map(std::move(received.descriptors.front()), size, size));
   if (head().magic != kSharedSegmentMagic || head().world_size != context_.world_size)
-    return Fail(ErrorCode::kProtocol, "the shared segment that came is not one of {} ranks", context_.world_size);
+    return Fail(ErrorCode::kProtocol, "the received shared segment was not made for {} ranks", context_.world_size);
   for (std::size_t i = 1; i < due; ++i) signals_.push_back(std::move(received.descriptors[i]));
   WriteOwnEntry();
   return {};
 }
 
-// Without a nonce no rank could verify which process it reads, so then there is no probe.
+// Without a nonce no rank could verify which process it reads. So if there are no random bytes, this rank has no probe.
 void ShmSharedSegment::WriteOwnEntry() {
   if (!joined_fences_) head().unfenced.fetch_or(own_bit());
   if (context_.draw_nonce(nonce_)) head().probes[static_cast<std::size_t>(context_.rank)] = CmaProbeOf(nonce_);
@@ -217,7 +217,8 @@ void ShmSharedSegment::TryToRead() {
   }
 }
 
-// If other memory was mapped at that address since the last check, a peer gets an error when it reads.
+// Remembers memory that was readable, and does not check it again. If it is no longer readable, a peer gets an error
+// when it reads.
 bool ShmSharedSegment::CanBeRead(Bytes memory) {
   const auto is_it = [&](Bytes one) { return one.data() == memory.data() && one.size() == memory.size(); };
   if (std::any_of(found_readable_.begin(), found_readable_.end(), is_it)) return true;
@@ -244,10 +245,11 @@ void ShmSharedSegment::Settle(std::string why_not) {
   context_.step("segment settled");
 }
 
-// Ranks of one version never send such a message. Only this rank has seen it, so the communicator must fail.
+// Called if peer `by` has left or sent a wrong message. Only this rank knows that, and the others may still wait for
+// the segment. So the communicator must fail.
 void ShmSharedSegment::FailSetup(std::size_t by, std::string_view what) {
   const Rank peer = context_.lanes[by]->peer();
-  failure_ = Error(ErrorCode::kProtocol, fmt::format("sharing memory with rank {}: {}", peer, what))
+  failure_ = Error(ErrorCode::kProtocol, fmt::format("cannot share memory with rank {}: {}", peer, what))
                  .With([&](ErrorDetails& d) { d.culprit = peer; });
 }
 
@@ -269,11 +271,11 @@ std::string ShmSharedSegment::Describe() const {
   switch (state_) {
     case SharedSegmentState::kReady: {
       const std::uint64_t unable = head().unable.load();
-      std::string how = "reads large vectors where they lie";
+      std::string how = "reads large vectors directly";
       if (!CanRead()) {
-        how = fmt::format("cannot read large vectors where they lie ({})", why_not_read_);
+        how = fmt::format("cannot read large vectors directly ({})", why_not_read_);
       } else if (unable != 0) {
-        how = fmt::format("rank {} cannot read large vectors where they lie", std::countr_zero(unable));
+        how = fmt::format("rank {} cannot read large vectors directly", std::countr_zero(unable));
       }
       if (const std::uint64_t unfenced = head().unfenced.load(); unfenced != 0)
         how += fmt::format("; rank {} has no membarrier", std::countr_zero(unfenced));
@@ -294,11 +296,12 @@ void ShmSharedSegment::WakeWaiters() {
   }
   std::uint64_t sleepers = head().sleepers.load(std::memory_order_relaxed) & ~own_bit();
   if (sleepers == 0) return;
-  // Any rank may have written there, so bits beyond the last rank are ignored.
+  // Bits beyond the last rank are ignored, because any rank may have overwritten this memory by mistake.
   sleepers &= ~std::uint64_t{0} >> (64 - signals_.size());
   for (; sleepers != 0; sleepers &= sleepers - 1) {
     const std::uint64_t bit = sleepers & -sleepers;
-    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;  // another rank wakes it
+    // Another rank has cleared the bit, and wakes the sleeper.
+    if ((head().sleepers.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;
     EventFdRef(signals_[static_cast<std::size_t>(std::countr_zero(bit))].get()).Post();
   }
 }

@@ -1,26 +1,27 @@
-// The shared segment of an endpoint whose ranks all share a host: one memory with a part per rank, and a cache line
-// with a bit for each sleeping rank.
+// The shared segment of an endpoint whose ranks all share a host. It is one piece of memory with a part per rank, and a
+// cache line with one bit per rank, which is set while the rank sleeps.
 //
-// The set-up exchanges messages (setup_message.h) over a lane of the base transport between rank 0 and each other rank.
+// To set it up, rank 0 and each other rank exchange messages (setup_message.h) over a lane of the base transport.
 // Descriptors are passed through the abstract sockets (fd_passing.h):
 //
 //   every other rank                                rank 0
-//   sends its signal to rank 0's socket
+//   sends its event descriptor to rank 0's socket
 //   sends "called", or "cannot" and why      ->
 //                                                   when all have called, makes the memory and passes it to each rank
-//                                                   with all ranks' signals
+//                                                   with all ranks' event descriptors
 //                                            <-     sends "made", or "none" and why
 //   maps it, sends "mapped", or "cannot"     ->
 //                                            <-     sends "ready" when all have mapped it, otherwise "none" and why
 //
-// Descriptors are passed before the message that announces them, so ranks wait only for the lane. Rank 0's last message
-// is the same to all ranks. Then each rank tries whether it can read the memory of all others (process_memory.h). Each
-// rank has stored its probe in the segment before it sent "mapped".
+// Descriptors are passed before the message that announces them. So a rank that has received the message finds the
+// descriptors, and ranks wait only for messages on the lane. Rank 0 sends the same final message to all ranks. Then
+// each rank tries whether it can read the memory of all others (process_memory.h). It uses the probes that the ranks
+// stored in the segment before they sent "mapped".
 //
 // Sleeping: a rank that arms sets its bit, then checks again for published values. A rank that publishes loads the bits
-// afterwards, clears them, and wakes those ranks. At least one of the two sees the other's store
-// (transport/doorbell.h), because both have a fence between store and load. The publisher's fences are light
-// (fences.h), because it publishes often, unless some rank could not join.
+// afterwards, clears them, and wakes those ranks. Both ranks have a fence between store and load, so at least one of
+// them sees the other's store (transport/doorbell.h). A publisher's fence is light (fences.h), because a rank publishes
+// often. If JoinFences fails on one rank, all ranks use full fences.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -54,11 +55,13 @@ std::size_t SharedSegmentBytes(int world_size);
 struct SharedSegmentContext {
   Rank rank = 0;
   int world_size = 1;
-  int signal = -1;           // this endpoint's event descriptor
-  std::string root_socket;   // rank 0's
-  std::vector<Lane*> lanes;  // rank 0: by rank (its own null); other ranks: the lane to rank 0. Used only here
+  int signal = -1;          // this endpoint's event descriptor
+  std::string root_socket;  // the abstract name of rank 0's socket
+  // On rank 0: one lane to each rank, in the order of ranks; null for rank 0 itself. On other ranks: only the lane to
+  // rank 0. Nothing else uses these lanes.
+  std::vector<Lane*> lanes;
   std::function<std::optional<ConnectRequest>(Rank from)>
-      find_request;                        // on rank 0: what rank `from` sent to rank 0's socket
+      find_request;                        // on rank 0: the request that rank `from` sent to rank 0's socket
   std::function<bool(Nonce&)> draw_nonce;  // false: the system has no random bytes
   std::function<void(std::string_view)> step;
   RegionExchange::Context regions = {};
@@ -66,7 +69,7 @@ struct SharedSegmentContext {
 
 class ShmSharedSegment final : public SharedSegment {
  public:
-  // REQUIRES: 2 <= world_size <= kMaxSharedSegmentRanks, all ranks on this host.
+  // REQUIRES: 2 <= world_size <= kMaxSharedSegmentRanks, and all ranks are on this host.
   explicit ShmSharedSegment(SharedSegmentContext context);
 
   SharedSegmentState state() const override { return state_; }
@@ -88,21 +91,21 @@ class ShmSharedSegment final : public SharedSegment {
   }
 
   // ---- for the endpoint ----
-  // "shared segment" and the kinds of copies that it allows, or why there is none. Any thread may call it once the
-  // state is final.
+  // "shared segment" and the kinds of copies that it allows, or why there is no segment. Any thread may call it after
+  // the state has become final.
   std::string Describe() const;
   void Poll();
-  // True: do not sleep.
+  // True: the owner must not sleep.
   bool Arm();
   void Disarm();
 
  private:
   struct Head;
-  // The messages exchanged with a peer.
+  // The state of the exchange of messages with one peer.
   struct PeerSetup {
     SetupSender out;
     SetupReader in;
-    SetupKind received = SetupKind::kNone;  // on rank 0: the last message
+    SetupKind received = SetupKind::kNone;  // on rank 0: the kind of the latest message from this peer
     Fd connection;
     Fd signal;
   };
@@ -132,16 +135,17 @@ class ShmSharedSegment final : public SharedSegment {
   std::string why_;
   std::optional<Error> failure_;
   std::vector<PeerSetup> peers_;  // in the order of context_.lanes
-  std::size_t mapped_ = 0;        // on rank 0: the rank to which the memory is being passed; finally their number
+  // On rank 0: the rank to which the memory is passed now; the number of ranks when all have it.
+  std::size_t mapped_ = 0;
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
   Nonce nonce_{};                        // the nonce of this rank's probe
   std::string why_not_read_;             // empty: this rank can read all others' memory
-  std::vector<std::int32_t> processes_;  // the process number by rank, if its memory can be read
-  const bool joined_fences_;             // joined in the constructor, which all ranks run at about the same time
+  std::vector<std::int32_t> processes_;  // process numbers in the order of ranks; complete if all can be read
+  const bool joined_fences_;             // whether the constructor has joined the fences (fences.h)
   bool fences_are_light_ = false;
-  std::array<Bytes, 8> found_readable_{};  // the pieces of this rank's memory that were last found readable
+  std::array<Bytes, 8> found_readable_{};  // the pieces of this rank's memory that were found readable most recently
   std::size_t next_found_ = 0;
 };
 

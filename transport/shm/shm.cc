@@ -20,7 +20,7 @@ namespace shm {
 namespace {
 
 constexpr int kBacklog = 1024;
-// Each region takes a descriptor; smaller memory is not worth one.
+// Smaller memory is no region, because each region takes a descriptor.
 constexpr std::size_t kLeastRegionBytes = 64 * 1024;
 
 class ShmTransport final : public Transport {
@@ -38,7 +38,7 @@ class ShmTransport final : public Transport {
     return Encode(ShmAddress{.host_id = options_.host_id, .instance = instance_, .base = base_->Address()});
   }
   std::string DescribeAddress() const override {
-    return fmt::format("shm: {}, else\n{}",
+    return fmt::format("shm: {}, otherwise\n{}",
                        options_.host_id.empty() ? "this host is not known" : "for ranks of this host",
                        base_->DescribeAddress());
   }
@@ -55,22 +55,24 @@ class ShmTransport final : public Transport {
     for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
       auto address = DecodeShmAddress(config.addresses[rank]);
       if (!address)
-        return Fail(ErrorCode::kInvalidArgument, "rank {}: {} (it has another transport)", rank,
+        return Fail(ErrorCode::kInvalidArgument,
+                    "the address of rank {} cannot be used: {}. Does that rank use another transport?", rank,
                     address.error().message());
       of_base.addresses[rank] = address->base;
       set_up.peers.push_back(std::move(*address));
     }
     for (std::size_t rank = 0; rank < set_up.peers.size(); ++rank)
       set_up.here.push_back(rank != own && SameHost(set_up.peers[rank], set_up.peers[own]));
-    // A rank that is alone on its host cannot share memory.
+    // If no other rank is on this host, this rank has no peer to share memory with.
     if (std::find(set_up.here.begin(), set_up.here.end(), true) == set_up.here.end())
       return base_->OpenEndpoint(of_base);
-    // The socket is made before the base endpoint, so that a peer that has a lane to this endpoint finds the socket. If
-    // the system forbids such sockets, peers find none, and every lane stays on the base transport.
+    // The socket is made before the base endpoint, so that a peer that has a lane to this endpoint also finds the
+    // socket. If the system forbids such sockets, peers find none, and every lane stays on the base transport.
     Result<Fd> listener = ListenAt(SocketName(instance_, config.communicator, config.rail), kBacklog);
     if (!listener && listener.error().code() == ErrorCode::kAddressInUse)
-      return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport",
-                  config.communicator, config.rail);
+      return Fail(ErrorCode::kInvalidArgument,
+                  "this transport already has an open endpoint for communicator {}, rail {}", config.communicator,
+                  config.rail);
     RONDO_ASSIGN(auto base, base_->OpenEndpoint(of_base));
     RONDO_ASSIGN(auto endpoint,
                  ShmEndpoint::Create(std::move(set_up), std::move(base), listener ? std::move(*listener) : Fd()));
@@ -78,15 +80,15 @@ class ShmTransport final : public Transport {
     return endpoint;
   }
 
-  // Returns a region if some endpoint may have a shared segment, because only its ranks read regions, and if enough
-  // shared memory is available; otherwise the base transport's memory.
+  // Returns a region if enough shared memory is available, and if some endpoint may have a shared segment, because only
+  // ranks of a shared segment read regions. Otherwise returns the base transport's memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     if (bytes >= kLeastRegionBytes && may_have_shared_segment_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;
     return base_->Allocate(bytes);
   }
   Result<std::unique_ptr<Registration>> Register(MutableBytes memory) override { return base_->Register(memory); }
-  // Used by lanes that stay on the base transport.
+  // Used for lanes that stay on the base transport.
   DeviceRegistrar* device_registrar() override { return base_->device_registrar(); }
 
  private:
@@ -94,8 +96,8 @@ class ShmTransport final : public Transport {
   const ShmOptions options_;
   const std::string instance_;
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
-  const Capabilities capabilities_;                   // the base transport's, because lanes may stay on it
-  std::atomic<bool> may_have_shared_segment_{false};  // whether some endpoint may have one
+  const Capabilities capabilities_;                   // those of the base transport, because lanes may stay on it
+  std::atomic<bool> may_have_shared_segment_{false};  // whether some endpoint may have a shared segment
 };
 
 }  // namespace
@@ -103,13 +105,13 @@ class ShmTransport final : public Transport {
 
 Result<std::shared_ptr<Transport>> MakeShmTransport(std::shared_ptr<Transport> base, ShmOptions options) {
   if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < 4096 || options.ring_bytes > (1u << 30))
-    return Fail(ErrorCode::kInvalidArgument, "ring_bytes {} is not a power of two from 4096 to 2^30",
+    return Fail(ErrorCode::kInvalidArgument, "ring_bytes is {}; expected a power of two from 4096 to 2^30",
                 options.ring_bytes);
   if (options.host_id.size() > 255)
-    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255", options.host_id.size());
+    return Fail(ErrorCode::kInvalidArgument, "host_id has {} bytes; at most 255 are allowed", options.host_id.size());
   std::array<std::uint64_t, 2> random{};
   if (getrandom(random.data(), sizeof random, 0) != sizeof random)
-    return Fail(ErrorCode::kResource, "no random bytes to name this process");
+    return Fail(ErrorCode::kResource, "cannot draw a random name for this process: the system gave no random bytes");
   return std::make_shared<shm::ShmTransport>(std::move(base), std::move(options),
                                              fmt::format("{:016x}{:016x}", random[0], random[1]));
 }

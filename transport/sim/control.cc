@@ -1,5 +1,5 @@
-// Control connections of the simulated network: how control connections and lanes are made, what control connections
-// carry, and how they end.
+// Control connections of the simulated network. This file makes control connections and lanes, carries control
+// messages, and ends control connections.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace rondo {
 
 namespace {
 
-constexpr std::size_t kControlHeaderBytes = 8;  // as over TCP (docs/WIRE.md), for cuts at a byte
+// The size is the same as over TCP (docs/WIRE.md), so that a fault can name a byte of the stream.
+constexpr std::size_t kControlHeaderBytes = 8;
 
 std::optional<tcp::Reply> Decode(Bytes bytes) {
   tcp::MessageReader reader(tcp::MessageReader::Kind::kReply);
@@ -21,7 +22,7 @@ std::optional<tcp::Reply> Decode(Bytes bytes) {
     if (!reader.Feed(piece)) return std::nullopt;
     bytes = bytes.subspan(piece.size());
   }
-  const auto reply = reader.complete() ? reader.reply() : Fail(ErrorCode::kProtocol, "cut short");
+  const auto reply = reader.complete() ? reader.reply() : Fail(ErrorCode::kProtocol, "a truncated reply");
   return reply ? std::optional(*reply) : std::nullopt;
 }
 
@@ -43,14 +44,14 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
   const Rank from = seat.place.network_rank;
   const Rank to = name.place.network_rank;
   if (!options_.handshakes) {
-    // The connection is established here at once, and at the peer when the connect event has arrived.
+    // The connection is established at this rank at once, and at the peer when the connect event arrives.
     found->second.last_arrival = DrawConnectTime(from, to);
     Schedule(found->second.last_arrival, {Kind::kConnect, from, to, name.index},
              [this, self, peer, here = config.rank, there = name.peer] {
                if (self->closed || killed_[self->network_rank]) {
                  if (!peer->closed) peer->peers.try_emplace(here).first->second.station = self;
                } else if (killed_[peer->network_rank] || (peer->closed && !peer->left_behind)) {
-                 QueueLoss(*self, there, "it was gone before a connection could be made");
+                 QueueLoss(*self, there, "it ended before a connection could be made");
                } else {
                  const auto [link, is_new] = peer->peers.try_emplace(here);
                  link->second.station = self;
@@ -71,7 +72,7 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
            [this, self, here, there = name.peer] {
              if (here() != nullptr)
                LoseControl(*self, there, ErrorCode::kUnreachable,
-                           fmt::format("rank {} did not answer a call in time", there));
+                           fmt::format("rank {} did not answer a connection request in time", there));
            });
   Dial({.from = from,
         .to = to,
@@ -86,7 +87,7 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
               if (const auto own = self->peers.find(there); own != self->peers.end()) own->second.accepted_there = true;
               SimStation::Peer& link = target.peers[rank];
               link.station = self;
-              link.last_arrival = std::max(link.last_arrival, reply_at);  // messages follow the reply
+              link.last_arrival = std::max(link.last_arrival, reply_at);  // so that messages arrive after the reply
               Stand(link);
               target.Touch();
             },
@@ -94,10 +95,11 @@ void SimCore::BeginControl(const Seat& seat, const EndpointConfig& config, const
             [this, self, here, there = name.peer](const std::optional<tcp::Reply>& reply) {
               SimStation::Peer* const link = here();
               if (link == nullptr) return;
-              if (!reply) return QueueLoss(*self, there, "it was gone before a connection could be made");
+              if (!reply) return QueueLoss(*self, there, "it ended before a connection could be made");
               if (reply->verdict == tcp::Verdict::kAccepted) return Stand(*link);
               if (reply->verdict == tcp::Verdict::kRefused)
-                LoseControl(*self, there, reply->code, fmt::format("rank {} refused a call: {}", there, reply->text));
+                LoseControl(*self, there, reply->code,
+                            fmt::format("rank {} refused a connection: {}", there, reply->text));
             }});
 }
 
@@ -235,9 +237,10 @@ void SimCore::Judge(const std::shared_ptr<ConnectAttempt>& attempt, const std::s
   if (reply.verdict == tcp::Verdict::kAccepted && hello.kind == tcp::ConnectionKind::kControl) {
     const auto peer = station.peers.find(hello.from);
     if (peer != station.peers.end() && peer->second.lost)
-      reply = {tcp::Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"};
+      reply = {tcp::Verdict::kRefused, ErrorCode::kClosed, "the control connection has already ended"};
     else if (peer != station.peers.end() && peer->second.stands)
-      reply = {tcp::Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"};
+      reply = {tcp::Verdict::kTryAgain, ErrorCode::kNotReady,
+               "there is already a control connection between the two ranks"};
   }
   counters.refusals += reply.verdict == tcp::Verdict::kRefused;
   const TimePoint back = Answer(attempt, reply);
@@ -265,7 +268,7 @@ void SimCore::Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::fun
   const std::size_t size = bytes.size();
   ScheduleFault(at, {Kind::kFault, kNoRank, to, size},
                 [this, to, bytes = std::move(bytes), answer = std::move(answer)] {
-                  Tell(fmt::format("somebody calls at rank {} and says {} bytes", to, bytes.size()));
+                  Tell(fmt::format("a foreign client connects to rank {} and sends {} bytes", to, bytes.size()));
                   Dial({.from = kNoRank,
                         .to = to,
                         .hello = bytes,

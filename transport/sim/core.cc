@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kScheme = "sim://";
 
-// One step of a running hash.
+// Adds one value to a running hash.
 void Mix(std::uint64_t& hash, std::uint64_t value) { hash = Random(hash ^ value).Next(); }
 
 }  // namespace
@@ -34,12 +34,12 @@ SimCore::SimCore(const SimOptions& options)
       listening_(options.world_size) {
   RONDO_CHECK(options.world_size >= 1, "world size {}", options.world_size);
   RONDO_CHECK(options.buffer_bytes >= kLineBytes && options.buffer_bytes % kLineBytes == 0,
-              "buffer_bytes {} is no multiple of {} above 0", options.buffer_bytes, kLineBytes);
+              "buffer_bytes {} is not a positive multiple of {}", options.buffer_bytes, kLineBytes);
   if (options_.clock == nullptr) options_.clock = std::make_shared<ManualClock>();
 }
 
 SimCore::~SimCore() {
-  for (auto& [name, station] : stations_) {  // stations and peers form reference cycles
+  for (auto& [name, station] : stations_) {  // ends the reference cycles of stations and peers
     station->peers.clear();
     station->held.clear();
   }
@@ -127,7 +127,7 @@ Result<SimCore::Place> SimCore::ParseAddress(const std::string& address) const {
   }
   if (!good || place.network_rank < 0 || place.network_rank >= options_.world_size ||
       place.process >= processes_.size())
-    return Fail(ErrorCode::kUnreachable, "address '{}' is not of this simulated network of {} ranks", address,
+    return Fail(ErrorCode::kUnreachable, "address '{}' does not belong to this simulated network of {} ranks", address,
                 options_.world_size);
   return place;
 }
@@ -147,7 +147,7 @@ const std::shared_ptr<SimStation>& SimCore::StationOf(const StationName& name, R
 Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group) {
   std::uint32_t& opened = incarnations_[{place, config.communicator, config.rail, 0}];
   if (opened > 0 && StationOf({place, config.communicator, config.rail, opened - 1}, config.rank)->open)
-    return Fail(ErrorCode::kInvalidArgument, "rank {} has an open endpoint of communicator {} rail {} already",
+    return Fail(ErrorCode::kInvalidArgument, "rank {} already has an open endpoint for communicator {}, rail {}",
                 config.rank, config.communicator, config.rail);
   const auto& station = StationOf({place, config.communicator, config.rail, opened}, config.rank);
   station->open = true;
@@ -155,7 +155,7 @@ Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& co
   station->observer = config.observer;
   for (const Place& member : group) station->instances.push_back(processes_[member.process].instance);
   station->Touch();
-  // These run later, because the observer may not be ready before this function has returned.
+  // These calls are scheduled as an event, because the observer may not be ready before this function has returned.
   if (options_.control_thread || !station->held.empty())
     Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
       for (const auto& answer : std::exchange(station->held, {})) answer();
@@ -181,7 +181,8 @@ std::vector<Rank> SimCore::RanksToPoll() const {
   for (const auto& [name, station] : stations_) {
     const Rank rank = name.place.network_rank;
     if (!station->open || !station->needs_poll || killed_[rank] || paused(rank)) continue;
-    if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);  // the map is in order
+    // The map is sorted by rank, so equal ranks follow each other.
+    if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -197,7 +198,7 @@ SimCore::Attached SimCore::Attach(const Seat& seat, const EndpointConfig& config
   const auto& peer = StationOf({name.place, config.communicator, config.rail, seat.incarnation}, name.peer);
 
   std::shared_ptr<SimCable> cable;
-  bool fresh = false;  // false: the other side made the cable, and has set its state on it
+  bool fresh = false;  // true: this side makes the cable; false: the other side has already made it
   if (const auto found = half_open_.find(cable_name); found != half_open_.end()) {
     cable = found->second;
     half_open_.erase(found);
@@ -288,7 +289,7 @@ void SimCore::End(const std::shared_ptr<SimCable>& cable, int side, SimEnd how) 
   pipe.end_sent = how;
   if (options_.sabotage.ignores_losses && how == SimEnd::kGone) return;
   if (options_.handshakes && !cable->connected[0] && !cable->connected[1])
-    return;  // a lane that was never connected cannot end
+    return;  // a lane that was never connected has no stream that could end
   const Rank from = pipe.sender->network_rank;
   const Rank to = pipe.receiver->network_rank;
   TimePoint at = DrawArrival(from, to, 0);

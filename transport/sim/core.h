@@ -1,5 +1,5 @@
 // The simulated network: a queue of events on virtual time, the buffers of lanes, and which ranks are connected.
-// core.cc has the queue and the lanes, control.cc has control connections and how connections are made, faults.cc has
+// core.cc has the queue and the lanes. control.cc has control connections, and how connections are made. faults.cc has
 // the faults.
 #pragma once
 
@@ -23,10 +23,10 @@
 
 namespace rondo {
 
-// The state of one side of a lane, as the other side sees it. Its value only grows.
+// The state of one side of a lane, as the other side sees it. The value only grows.
 enum class SimEnd : std::uint8_t { kNone, kShutDown, kRevoked, kCut, kGone };
 
-// A list of the ranks to which something happened, each once.
+// A list of the ranks to which something has happened. It has each rank at most once.
 class SimTouched {
  public:
   explicit SimTouched(int world_size) : listed_(static_cast<std::size_t>(world_size)) {}
@@ -45,8 +45,8 @@ class SimTouched {
   std::vector<Rank> ranks_;
 };
 
-// The addressable side of an endpoint, for one (network rank, communicator, rail). It exists as soon as anything is
-// sent to it.
+// The network's part of an endpoint, for one (network rank, communicator, rail). A message may be sent before the
+// endpoint opens, so the station is made when it is first needed.
 struct SimStation {
   struct Event {
     Rank from = kNoRank;
@@ -57,27 +57,29 @@ struct SimStation {
     std::shared_ptr<SimStation> station;
     bool goodbye_sent = false;
     bool lost = false;
-    TimePoint last_arrival{};     // of the last message that this station sent to the peer; keeps messages in order
-    std::uint64_t arrived = 0;    // bytes from the peer
-    bool stands = true;           // with handshakes: a hello was accepted, and this side has the reply
-    bool accepted_there = false;  // with handshakes: this side's hello was accepted; the reply may be on its way
+    TimePoint last_arrival{};  // when the latest message from this station arrives at the peer; keeps messages in order
+    std::uint64_t arrived = 0;  // the number of bytes that have arrived from the peer
+    bool stands = true;         // with handshakes: a hello was accepted, and this side has the reply
+    // With handshakes: this side's hello was accepted, but the reply may not have arrived yet.
+    bool accepted_there = false;
     bool is_known_there() const { return stands || accepted_there; }
     std::vector<std::function<void()>> once_it_stands;  // actions that wait for `stands`, in order
   };
 
   SimTouched* touched = nullptr;
   Rank network_rank = 0;
-  Rank rank = kNoRank;  // of the communicator
+  Rank rank = kNoRank;  // the rank in the communicator
   std::uint64_t communicator = 0;
-  PeerObserver* observer = nullptr;         // set while open
-  std::vector<std::string> instances;       // the instances of the group's processes, by rank, once open
+  PeerObserver* observer = nullptr;  // set while the endpoint is open
+  // Indexed by rank: the instance of each process of the group; set when the endpoint opens.
+  std::vector<std::string> instances;
   std::vector<std::function<void()>> held;  // clients that wait until the endpoint opens
   bool open = false;                        // the endpoint exists
   bool closed = false;                      // the endpoint was destroyed
   bool shut_down = false;
-  std::optional<ControlMessage> left_behind;  // for stations that connect later
-  bool needs_poll = false;                    // something happened since the last Poll
-  bool news = false;                          // for Arm: there was a Wake, a message or a loss since the last Disarm
+  std::optional<ControlMessage> left_behind;  // the message for stations that connect later
+  bool needs_poll = false;                    // something has happened since the latest Poll
+  bool news = false;                          // for Arm: there was a Wake, a message or a loss since the latest Disarm
   std::map<Rank, Peer> peers;
   std::deque<Event> events;
 
@@ -87,10 +89,10 @@ struct SimStation {
   }
 };
 
-// One direction of a lane. The byte at stream offset o is stored at ring position o % capacity when it is written;
-// later events only move the offsets.
+// One direction of a lane. The byte at stream offset o is stored at ring position o % capacity when it is written.
+// Later events only move the offsets.
 struct SimPipe {
-  // Bytes that were written but not read from the sender's memory yet (SimOptions::reads_late), in order.
+  // Bytes that were written but not yet read from the sender's memory (SimOptions::reads_late), in order.
   struct Source {
     std::uint64_t offset;
     Bytes bytes;
@@ -100,21 +102,21 @@ struct SimPipe {
   std::deque<Source> sources;
   std::shared_ptr<SimStation> sender;
   std::shared_ptr<SimStation> receiver;
-  std::uint64_t accepted = 0;   // the sender's lane has accepted the bytes
-  std::uint64_t sent = 0;       // the bytes are on their way or have arrived
-  std::uint64_t delivered = 0;  // the bytes have arrived
-  std::uint64_t consumed = 0;   // the receiver has consumed the bytes
-  std::uint64_t acked = 0;      // the sender has the acknowledgement of `consumed`
+  std::uint64_t accepted = 0;   // the sender's lane has accepted the bytes before this offset
+  std::uint64_t sent = 0;       // the bytes before this offset are on their way or have arrived
+  std::uint64_t delivered = 0;  // the bytes before this offset have arrived
+  std::uint64_t consumed = 0;   // the receiver has consumed the bytes before this offset
+  std::uint64_t acked = 0;      // the largest `consumed` that the sender has received
   bool ack_under_way = false;
   TimePoint last_arrival{};
-  SimEnd end = SimEnd::kNone;       // what has arrived at the receiver, after all delivered bytes
-  SimEnd end_sent = SimEnd::kNone;  // what the sender has sent
+  SimEnd end = SimEnd::kNone;       // how the stream has ended for the receiver, after all delivered bytes
+  SimEnd end_sent = SimEnd::kNone;  // how the sender has ended the stream
 
   // For Arm: events that the owner has not seen yet.
   bool arrival_news = false;
   bool room_news = false;
   bool release_news = false;
-  bool short_write = false;  // the last write found the buffer full
+  bool short_write = false;  // the latest write found the buffer full
 };
 
 struct SimCable {
@@ -163,7 +165,7 @@ class SimCore {
 
   // ---- stations ----
 
-  // A process at a rank. Every rank has the process 0, which has no name.
+  // A process that uses a rank. Every rank has the process 0, which has no name.
   struct Place {
     Rank network_rank = kNoRank;
     std::uint32_t process = 0;
@@ -180,9 +182,9 @@ class SimCore {
   Result<Seat> OpenStation(Place place, const EndpointConfig& config, const std::vector<Place>& group);
   void CloseStation(const std::shared_ptr<SimStation>& station);
   bool SendControl(const std::shared_ptr<SimStation>& station, Rank peer, const ControlMessage& message);
-  // Sends a new peer of `station`, which may be closed, the message that was left behind, if any.
+  // Sends station->left_behind, if it is set, to a new peer of the station. The station may be closed.
   void SendLeftBehind(const std::shared_ptr<SimStation>& station, Rank peer);
-  // Calls the observer with the station's events.
+  // Passes the station's events to the observer.
   void TellObserver(SimStation& station);
   std::vector<Rank> RanksToPoll() const;
   std::vector<Rank> TakeTouched() { return touched_.Take(); }
@@ -198,9 +200,9 @@ class SimCore {
   bool paused(Rank rank) const { return pauses_[rank] > 0; }
   void Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::function<void(Bytes)> answer);
   void Heal();
-  // Runs the action at `at`, unless Heal is called before.
+  // Runs the action at the time `at`, unless Heal is called before.
   void ScheduleFault(TimePoint at, const Item& item, std::function<void()> action);
-  std::function<void(TimePoint, std::string_view)> teller;
+  std::function<void(TimePoint, std::string_view)> notifier;
 
   // ---- lanes ----
 
@@ -213,8 +215,8 @@ class SimCore {
     std::shared_ptr<SimCable> cable;
     int side = 0;
   };
-  // Returns the cable of a lane, the same for both sides, and begins a control connection to the peer if there is none.
-  // SimCable::connected becomes true later.
+  // Returns the cable of a lane, which is the same for both sides. Begins a control connection to the peer if there is
+  // none. SimCable::connected becomes true later.
   Attached Attach(const Seat& seat, const EndpointConfig& config, const LaneName& name);
   // Sends accepted bytes.
   void Send(const std::shared_ptr<SimCable>& cable, int side);
@@ -233,8 +235,8 @@ class SimCore {
  private:
   struct Event {
     TimePoint at;
-    std::uint64_t tie;     // random: orders events of one instant
-    std::uint64_t number;  // of scheduling; makes the order total
+    std::uint64_t tie;     // random: orders events of the same time
+    std::uint64_t number;  // counts all scheduled events; makes the order total
     Item item;
     std::function<void()> action;
   };
@@ -273,19 +275,19 @@ class SimCore {
   void BeginLane(const Seat& seat, const EndpointConfig& config, const LaneName& name, const Attached& attached);
   TimePoint DrawConnectTime(Rank from, Rank to);
   tcp::Hello HelloTo(const Seat& seat, const EndpointConfig& config, const LaneName& name) const;
-  // One connection to a listener. `accepted` runs on the listener's side when the hello is accepted, and gets the time
-  // at which the reply arrives. `answered` runs on the client's side: with the reply, or with nullopt if the listener
-  // has ended or has dropped the client.
+  // One connection to a listener. `accepted` runs on the listener's side when the hello is accepted; its argument is
+  // the time at which the reply arrives. `answered` runs on the client's side. Its argument is the reply, or nullopt if
+  // the listener has ended or has dropped the client.
   struct ConnectAttempt {
     Rank from = kNoRank;
     Rank to = kNoRank;
     std::vector<std::byte> hello;
-    std::function<bool()> given_up;  // whether the client has stopped waiting; then its hello is ignored
+    std::function<bool()> given_up;  // true: the client has stopped waiting, so its hello is ignored
     std::function<void(SimStation&, TimePoint)> accepted;
     std::function<void(const std::optional<tcp::Reply>&)> answered;
   };
   void Dial(ConnectAttempt attempt);
-  bool HasLeft(const ConnectAttempt& attempt) const;  // the client has died or stopped waiting
+  bool HasLeft(const ConnectAttempt& attempt) const;  // true: the client has died, or has stopped waiting
   void StartHandshake(const std::shared_ptr<ConnectAttempt>& attempt);
   void Judge(const std::shared_ptr<ConnectAttempt>& attempt, const std::shared_ptr<SimStation>& station,
              const tcp::Hello& hello);
@@ -296,8 +298,8 @@ class SimCore {
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
   void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);
   void QueueLoss(SimStation& station, Rank peer, const std::string& how);
-  // Runs `action` now; if the rank is paused, when the pause ends or the rank is killed. `action` must check for a
-  // killed rank.
+  // Runs `action` now. If the rank is paused, runs it when the pause ends or the rank is killed. `action` must check
+  // whether the rank was killed.
   void WhenItRuns(Rank rank, std::function<void()> action);
 
   // Faults (faults.cc).
@@ -306,7 +308,7 @@ class SimCore {
     std::optional<std::uint64_t> cut_at;
     SimFlip flip;
   };
-  // Applies the faults at these bytes of the stream. True: a fault cuts the stream.
+  // Applies the faults at these bytes of the stream. True: a fault has cut the stream.
   bool MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::uint64_t bytes);
   bool MeetFaults(SimStation& from, SimStation& to, std::uint64_t at, std::uint64_t bytes);
   void Break(SimCable& cable);
@@ -318,7 +320,7 @@ class SimCore {
   void Tell(const std::string& fault) const;
 
   Duration Draw(Duration low, Duration high);
-  // The arrival time of `bytes` that are sent now, with clogs and bandwidth.
+  // Returns the arrival time of `bytes` that are sent now. It takes account of clogs and bandwidth.
   TimePoint DrawArrival(Rank from, Rank to, std::uint64_t bytes);
 
   SimOptions options_;
@@ -327,19 +329,20 @@ class SimCore {
   std::uint64_t scheduled_ = 0;
   std::uint64_t trace_hash_ = 0;
   std::vector<SimLink> links_;        // [from * world_size + to]
-  std::vector<TimePoint> link_free_;  // the time when the link has sent all its bytes, by the same index
+  std::vector<TimePoint> link_free_;  // indexed by link: the time by which it has sent all its bytes
   std::vector<bool> killed_;
   std::multimap<std::uint64_t, Rank> kills_at_event_;
-  std::vector<int> pauses_;                                      // by rank: the number of present pauses
-  std::vector<std::vector<std::function<void()>>> wait_to_run_;  // by rank: actions that wait for the end of its pause
-  std::vector<int> blocks_;                                      // by link: the number of present blocks
-  std::vector<std::uint64_t> block_numbers_;                     // by link: how often it became blocked
-  std::vector<std::vector<Event>> held_back_;  // by link: the events that a block holds back, in order
+  std::vector<int> pauses_;  // indexed by rank: the number of pauses in effect
+  // Indexed by rank: the actions that wait for the end of its pause.
+  std::vector<std::vector<std::function<void()>>> wait_to_run_;
+  std::vector<int> blocks_;                    // indexed by link: the number of blocks in effect
+  std::vector<std::uint64_t> block_numbers_;   // indexed by link: the number of times that it became blocked
+  std::vector<std::vector<Event>> held_back_;  // indexed by link: the events that a block delays, in order
   std::vector<StreamFault> stream_faults_;
   std::uint64_t healings_ = 0;
   SimTouched touched_;
   std::vector<SimProcess> processes_{SimProcess{}};  // by number
-  std::vector<std::uint32_t> listening_;             // by rank: the process that accepts connections
+  std::vector<std::uint32_t> listening_;  // indexed by rank: the number of the process that accepts connections
   std::map<StationName, std::shared_ptr<SimStation>> stations_;
   std::map<StationName, std::uint32_t> incarnations_;
   std::map<CableName, std::shared_ptr<SimCable>> half_open_;  // cables that wait for their second side

@@ -57,7 +57,7 @@ const Error* SimLane::failure() const { return state() == LaneState::kFailed ? &
 bool SimLane::CanWrite() {
   if (!open_ || failed_ || out_.end_sent != SimEnd::kNone || core_->killed(out_.sender->network_rank)) return false;
   if (!failure_) return true;
-  failed_ = true;  // as with a socket, a write to a peer that has ended fails at once
+  failed_ = true;  // like a socket: a write to a peer that has ended fails at once
   in_.arrival_news = true;
   return false;
 }
@@ -122,10 +122,10 @@ void SimLane::Advance(std::size_t bytes) {
 void SimLane::Revoke() {
   if (revoked_) return;
   revoked_ = failed_ = true;
-  SimCore::ReadSources(out_, out_.accepted);  // after it the network no longer accesses the owner's memory
+  SimCore::ReadSources(out_, out_.accepted);  // afterwards the network no longer accesses the owner's memory
   if (!failure_)
-    failure_ =
-        ErrorAbout(ErrorCode::kClosed, fmt::format("lane {} to rank {} was revoked here", index_, peer_), self_, self_);
+    failure_ = ErrorAbout(ErrorCode::kClosed, fmt::format("this rank revoked lane {} to rank {}", index_, peer_), self_,
+                          self_);
   if (!core_->killed(out_.sender->network_rank)) core_->End(cable_, side_, SimEnd::kRevoked);
 }
 
@@ -148,7 +148,7 @@ void SimLane::Poll() {
     case SimEnd::kNone:
     case SimEnd::kShutDown:
       failure_ =
-          ErrorAbout(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} is gone", index_, peer_), self_, peer_);
+          ErrorAbout(ErrorCode::kPeerLost, fmt::format("lane {} broke: rank {} ended", index_, peer_), self_, peer_);
       break;
   }
 }
@@ -181,8 +181,9 @@ SimEndpoint::~SimEndpoint() {
 Result<Lane*> SimEndpoint::Open(Rank peer, std::uint32_t index) {
   const Rank world = static_cast<Rank>(group_.size());
   if (peer < 0 || peer >= world || peer == config_.rank)
-    return Fail(ErrorCode::kInvalidArgument, "rank {} has no lane to rank {} in a world of {}", config_.rank, peer,
-                world);
+    return Fail(ErrorCode::kInvalidArgument,
+                "rank {} cannot open a lane to rank {}: expected another rank of the {} in the group", config_.rank,
+                peer, world);
   if (const auto found = lanes_.find({peer, index}); found != lanes_.end()) return found->second.get();
   if (lanes_.size() >= core_->options().max_lanes)
     return Fail(ErrorCode::kResource, "lane {} to rank {} would be number {}; max_lanes is {}", index, peer,

@@ -32,7 +32,7 @@ class SimLane final : public Lane {
   void Revoke() override;
 
   // ---- for the endpoint ----
-  // Takes over the lane's new state. So the owner sees changes only between its own calls.
+  // Takes over the other side's changes. So the owner sees them only between its own calls.
   void Poll();
   bool HasNews();
   void ShutDown();
@@ -77,7 +77,7 @@ class SimEndpoint final : public Endpoint {
   bool SendControl(Rank peer, const ControlMessage& message) override;
   std::vector<Rank> ControlPeers() const override;
   bool IsConnected(Rank peer) const override;
-  bool ControlFlushed() const override { return true; }  // the network has the message when SendControl returns
+  bool ControlFlushed() const override { return true; }  // the network has taken the message when SendControl returns
   std::string_view TransportTo(Rank) const override { return "sim"; }
   std::string DescribePeer(Rank peer) const override;
   LinkEnd LinkTo(Rank) const override { return {}; }

@@ -10,7 +10,7 @@
 namespace rondo {
 
 void SimCore::Tell(const std::string& fault) const {
-  if (teller) teller(options_.clock->Now(), fault);
+  if (notifier) notifier(options_.clock->Now(), fault);
 }
 
 void SimCore::ScheduleFault(TimePoint at, const Item& item, std::function<void()> action) {
@@ -36,7 +36,8 @@ void SimCore::Kill(Rank rank) {
     if (const auto cables = cables_.find(station.get()); cables != cables_.end())
       for (auto& [weak, side] : cables->second)
         if (const auto cable = weak.lock()) {
-          ReadSources(cable->pipes[side], cable->pipes[side].accepted);  // bytes that the rank has written still arrive
+          // Bytes that the rank has written still arrive, so they are read now.
+          ReadSources(cable->pipes[side], cable->pipes[side].accepted);
           End(cable, side, SimEnd::kGone);
         }
     for (auto& [peer_rank, peer] : station->peers)
@@ -59,10 +60,10 @@ void SimCore::Pause(Rank rank, TimePoint at, TimePoint until) {
 
 void SimCore::Resume(Rank rank) {
   if (--pauses_[rank] > 0) return;
-  Tell(fmt::format("rank {} goes on", rank));
+  Tell(fmt::format("rank {} continues", rank));
   touched_.Add(rank);
   for (const auto& action : std::exchange(wait_to_run_[static_cast<std::size_t>(rank)], {})) action();
-  // Observers may make stations, so they must be called after this loop.
+  // Observers are called after this loop, because they may make stations.
   std::vector<std::shared_ptr<SimStation>> its;
   for (const auto& [name, station] : stations_)
     if (name.place.network_rank == rank && station->open) its.push_back(station);
@@ -106,7 +107,7 @@ void SimCore::Partition(std::vector<std::pair<Rank, Rank>> links, TimePoint at, 
 void SimCore::Block(Rank from, Rank to) {
   const std::size_t link = LinkOf({Kind::kFault, from, to, 0});
   if (blocks_[link]++ > 0) return;
-  Tell(fmt::format("nothing gets from rank {} to rank {} any more", from, to));
+  Tell(fmt::format("nothing from rank {} reaches rank {} any longer", from, to));
   Schedule(Later(clock()->Now(), options_.silence_timeout), {Kind::kTimer, from, to, 0},
            [this, from, to, link, number = ++block_numbers_[link]] {
              if (blocks_[link] > 0 && block_numbers_[link] == number) FallSilent(from, to);
@@ -117,7 +118,7 @@ void SimCore::Unblock(Rank from, Rank to) {
   const std::size_t link = LinkOf({Kind::kFault, from, to, 0});
   if (--blocks_[link] > 0) return;
   Tell(fmt::format("rank {} reaches rank {} again", from, to));
-  // Events that were held back arrive now, in their order, and later events stay after them.
+  // Events that were held back arrive now, in their order. Later events arrive after them.
   std::vector<Event> due = std::exchange(held_back_[link], {});
   if (due.empty()) return;
   const auto later = std::partition(queue_.begin(), queue_.end(), [&](const Event& event) {
@@ -135,11 +136,11 @@ void SimCore::Unblock(Rank from, Rank to) {
   }
 }
 
-// Like TCP's user timeout and keepalive: each side loses the other.
+// Each of the two ranks loses the other, as by TCP's user timeout and keepalive.
 void SimCore::FallSilent(Rank one, Rank other) {
   Tell(fmt::format("the connections between ranks {} and {} have been silent for too long", one, other));
   ++counters.silences;
-  const std::string how = fmt::format("nothing was heard from it for {:.0f} s",
+  const std::string how = fmt::format("nothing was received from it for {:.0f} s",
                                       std::chrono::duration<double>(options_.silence_timeout).count());
   std::vector<std::shared_ptr<SimStation>> stations;
   for (const auto& [name, station] : stations_)
@@ -207,10 +208,10 @@ bool SimCore::MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::
       continue;
     if (fault->cut_at) {
       if (pipe.delivered + bytes <= *fault->cut_at) continue;
-      // Bytes before the cut have arrived.
+      // Bytes before the cut count as delivered.
       pipe.delivered = std::max(pipe.delivered, *fault->cut_at);
-      Tell(fmt::format("lane {} of ranks {} and {} is reset at byte {} from the former", cable->index, from, to,
-                       pipe.delivered));
+      Tell(fmt::format("lane {} of ranks {} and {} is reset at byte {} of the first rank's stream", cable->index, from,
+                       to, pipe.delivered));
       ++counters.cuts;
       Note({Kind::kFault, from, to, pipe.delivered});
       stream_faults_.erase(fault);
@@ -224,12 +225,12 @@ bool SimCore::MeetFaults(const std::shared_ptr<SimCable>& cable, int side, std::
       if (const auto bit = fault->flip(pipe.delivered + done, piece)) {
         const std::size_t byte = *bit / 8;
         piece[byte] ^= std::byte{1} << (*bit % 8);
-        Tell(fmt::format("bit {} of byte {} on lane {} from rank {} to rank {} is turned", *bit % 8,
+        Tell(fmt::format("bit {} of byte {} on lane {} from rank {} to rank {} is flipped", *bit % 8,
                          pipe.delivered + done + byte, cable->index, from, to));
         ++counters.flips;
         Note({Kind::kFault, from, to, pipe.delivered + done + byte});
         stream_faults_.erase(fault);
-        --i;  // the next element has moved there
+        --i;  // the next element is now at index i
         break;
       }
       done += piece.size();

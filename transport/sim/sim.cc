@@ -28,7 +28,7 @@ class SimTransport final : public Transport {
 
   Result<std::unique_ptr<Endpoint>> OpenEndpoint(const EndpointConfig& config) override {
     if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size())
-      return Fail(ErrorCode::kInvalidArgument, "rank {} in a world of {} addresses", config.rank,
+      return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the group, which has {} addresses", config.rank,
                   config.addresses.size());
     std::vector<SimCore::Place> group;
     for (const std::string& address : config.addresses) {
@@ -36,7 +36,7 @@ class SimTransport final : public Transport {
       group.push_back(place);
     }
     if (group[config.rank] != place_)
-      return Fail(ErrorCode::kInvalidArgument, "rank {} has address {}, but this transport is {}", config.rank,
+      return Fail(ErrorCode::kInvalidArgument, "rank {} has address {}, but this transport has address {}", config.rank,
                   config.addresses[config.rank], Address());
     RONDO_ASSIGN(auto seat, core_->OpenStation(place_, config, group));
     return std::make_unique<SimEndpoint>(core_, std::move(seat), config, std::move(group));
@@ -127,8 +127,8 @@ void SimNetwork::Call(Rank to, std::vector<std::byte> bytes, TimePoint at, std::
 
 void SimNetwork::Heal() { core_->Heal(); }
 
-void SimNetwork::TellFaults(std::function<void(TimePoint, std::string_view)> teller) {
-  core_->teller = std::move(teller);
+void SimNetwork::TellFaults(std::function<void(TimePoint, std::string_view)> notifier) {
+  core_->notifier = std::move(notifier);
 }
 
 void SimNetwork::At(TimePoint when, std::function<void()> action) {

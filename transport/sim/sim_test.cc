@@ -18,14 +18,14 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 struct Recorder final : PeerObserver {
-  std::string told;
+  std::string events_seen;
   void OnControl(Rank from, ControlMessage message) override {
-    told += std::to_string(from) + ":" + message.body + " ";
+    events_seen += std::to_string(from) + ":" + message.body + " ";
   }
-  void OnPeerLost(Rank peer, Error) override { told += "lost " + std::to_string(peer) + " "; }
+  void OnPeerLost(Rank peer, Error) override { events_seen += "lost " + std::to_string(peer) + " "; }
 };
 
-// A world in which every rank has a lane to every other.
+// A network on which every rank has a lane to every other rank.
 struct World {
   explicit World(const SimOptions& options) : network(options), observers(options.world_size) {
     for (Rank rank = 0; rank < options.world_size; ++rank) {
@@ -58,7 +58,7 @@ struct World {
 std::size_t Put(Lane& lane, Bytes bytes) { return lane.Write(std::span(&bytes, 1)); }
 
 // Every rank sends `total` pattern bytes to every other rank and reads arriving bytes, until no event is left. Returns
-// how many bytes arrived unchanged on all lanes together.
+// the number of bytes that arrived unchanged, over all lanes.
 std::uint64_t Flood(World& world, std::uint64_t total) {
   const int size = world.network.world_size();
   std::vector<std::byte> source(total);
@@ -128,13 +128,13 @@ TEST_CASE("survivors learn who died, each once, at different times, and go on am
     CHECK(world.network.counters().kills == 1);
     CHECK(world.network.counters().losses == 3);
     for (Rank rank : {0, 1, 3}) {
-      CHECK(world.observers[rank].told == "lost 2 ");
+      CHECK(world.observers[rank].events_seen == "lost 2 ");
       CHECK(world.lane(rank, 2).state() == LaneState::kFailed);
       CHECK(world.lane(rank, 2).failure()->culprit() == 2);
       for (Rank peer : {0, 1, 3})
         if (peer != rank) CHECK(world.lane(rank, peer).consumed() == 5000);
     }
-    CHECK(world.observers[2].told.empty());
+    CHECK(world.observers[2].events_seen.empty());
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("nothing that a rank writes after its death leaves it") {
   std::byte got[20];
   CHECK(world.lane(1, 0).ReadInto(got) == 6);
   CHECK(world.lane(1, 0).state() == LaneState::kFailed);
-  CHECK(world.observers[1].told == "lost 0 ");
+  CHECK(world.observers[1].events_seen == "lost 0 ");
 }
 
 TEST_CASE("time passes only in Step, and a clock that was handed in is the one that moves") {
@@ -216,8 +216,8 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   SimNetwork network({.world_size = 2, .clock = nullptr});
   EndpointConfig config;
   config.addresses = {network.transport(0)->Address(), network.transport(1)->Address()};
-  Recorder early_told;
-  config.observer = &early_told;
+  Recorder early_observer;
+  config.observer = &early_observer;
   auto early = *network.transport(0)->OpenEndpoint(config);
   Lane* lane = *early->Open(1, 0);
   const auto pass = [&] {
@@ -233,9 +233,9 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   early.reset();
   pass();
 
-  Recorder late_told;
+  Recorder late_recorder;
   config.rank = 1;
-  config.observer = &late_told;
+  config.observer = &late_recorder;
   auto late = *network.transport(1)->OpenEndpoint(config);
   lane = *late->Open(0, 0);
   pass();
@@ -243,7 +243,7 @@ TEST_CASE("who wrote, said goodbye and left before the peer came has ended in or
   std::byte got[10];
   CHECK(lane->ReadInto(got) == 4);
   CHECK(lane->state() == LaneState::kEnded);
-  CHECK(late_told.told == "0:bye ");
+  CHECK(late_recorder.events_seen == "0:bye ");
 }
 
 // ---- faults ----
@@ -269,14 +269,14 @@ TEST_CASE("a partition holds back what is sent, in order, until it is over") {
   Put(world.lane(1, 0), AsBytes("back"));
   while (world.network.NextEventTime() < start + milliseconds(50)) world.Step();
   CHECK(world.lane(1, 0).Peek(1).size() == 0);
-  CHECK(world.observers[1].told.empty());
+  CHECK(world.observers[1].events_seen.empty());
   CHECK(world.lane(0, 1).Peek(1).size() == 4);  // the other direction is not blocked
   CHECK(world.network.counters().held_back >= 4);
   world.Run();
   std::byte got[10];
   CHECK(world.lane(1, 0).ReadInto(got) == 7);
   CHECK(ToText(Bytes(got).first(7)) == "one two");
-  CHECK(world.observers[1].told == "0:a 0:b ");
+  CHECK(world.observers[1].events_seen == "0:a 0:b ");
   CHECK(world.network.counters().silences == 0);
 }
 
@@ -289,9 +289,9 @@ TEST_CASE("a partition that lasts too long ends the connections of both sides") 
   world.network.Partition(from, to, world.network.clock()->Now());
   world.Run();
   CHECK(world.network.counters().silences == 1);
-  CHECK(world.observers[0].told == "lost 2 ");
-  CHECK(world.observers[2].told == "lost 0 ");
-  CHECK(world.observers[1].told.empty());
+  CHECK(world.observers[0].events_seen == "lost 2 ");
+  CHECK(world.observers[2].events_seen == "lost 0 ");
+  CHECK(world.observers[1].events_seen.empty());
   CHECK(world.lane(0, 2).state() == LaneState::kFailed);
   CHECK(world.lane(1, 2).state() == LaneState::kOpen);
 }
@@ -319,7 +319,7 @@ TEST_CASE("healing ends partitions and pauses, and forgets faults that have not 
   CHECK(world.network.counters().cuts == 0);
 }
 
-TEST_CASE("a lane that is cut at a byte fails on both sides, with what came before it, and nobody dies") {
+TEST_CASE("a lane that is cut at a byte fails on both sides, with what came before it, and no rank dies") {
   World world(Calm(2));
   world.Run();
   world.network.Cut({.from = 0, .to = 1}, 6);
@@ -334,7 +334,7 @@ TEST_CASE("a lane that is cut at a byte fails on both sides, with what came befo
   for (const Rank rank : {0, 1}) {
     CHECK(world.lane(rank, 1 - rank).state() == LaneState::kFailed);
     CHECK(world.lane(rank, 1 - rank).failure()->code() == ErrorCode::kConnectionReset);
-    CHECK(world.observers[static_cast<std::size_t>(rank)].told.empty());
+    CHECK(world.observers[static_cast<std::size_t>(rank)].events_seen.empty());
   }
   CHECK(Put(world.lane(0, 1), AsBytes("lost")) == 0);
 }
@@ -347,8 +347,8 @@ TEST_CASE("a control connection that is cut is lost on both sides, with the mess
   world.endpoints[0]->SendControl(1, {ControlKind::kHeartbeat, "b"});
   world.Run();
   CHECK(world.network.counters().cuts == 1);
-  CHECK(world.observers[1].told == "0:a lost 0 ");
-  CHECK(world.observers[0].told == "lost 1 ");
+  CHECK(world.observers[1].events_seen == "0:a lost 0 ");
+  CHECK(world.observers[0].events_seen == "lost 1 ");
 }
 
 TEST_CASE("one bit is turned on the way, wherever the slices end") {
@@ -368,7 +368,7 @@ TEST_CASE("one bit is turned on the way, wherever the slices end") {
   CHECK(ToText(got) == "0123456789");
 }
 
-TEST_CASE("who is stopped is not to be polled, takes bytes until its buffer is full, and hears it all later") {
+TEST_CASE("a stopped rank must not be polled, takes bytes until its buffer is full, and receives everything later") {
   SimOptions options = Calm(2);
   options.control_thread = true;
   options.buffer_bytes = 64;
@@ -385,11 +385,11 @@ TEST_CASE("who is stopped is not to be polled, takes bytes until its buffer is f
     world.Step();
     for (const Rank rank : world.network.RanksToPoll()) CHECK(rank != 1);
   }
-  CHECK(world.observers[1].told.empty());
+  CHECK(world.observers[1].events_seen.empty());
   CHECK(Put(world.lane(0, 1), bytes) == 0);
   world.Run();
   CHECK(world.network.counters().pauses == 1);
-  CHECK(world.observers[1].told == "0:a ");
+  CHECK(world.observers[1].events_seen == "0:a ");
   CHECK(world.lane(1, 0).Peek(1).size() == 64);
   CHECK(world.network.TakeTouched() == std::vector<Rank>{1});
 }
@@ -405,7 +405,7 @@ TEST_CASE("a rank can be killed at any event") {
   REQUIRE(world.network.Step());
   CHECK(world.network.killed(1));
   world.Run();
-  CHECK(world.observers[0].told == "lost 1 ");
+  CHECK(world.observers[0].events_seen == "lost 1 ");
 }
 
 TEST_CASE("memory that is read late is released when it was read, and not a byte before") {
@@ -485,38 +485,39 @@ TEST_CASE("with handshakes a lane opens once both sides have judged, and what wa
   CHECK(pair.endpoints[1]->SendControl(0, {ControlKind::kHeartbeat, "early"}));
   while (pair.network.NextEventTime() < pair.network.clock()->Now() + milliseconds(100)) pair.network.Step();
   CHECK(pair.network.counters().hellos == 1);
-  CHECK(pair.lane(1).state() == LaneState::kConnecting);  // held: the peer's endpoint is not open yet
+  // The connection waits, because the peer's endpoint is not open yet.
+  CHECK(pair.lane(1).state() == LaneState::kConnecting);
   pair.Open(0);
   pair.lane(0);
   pair.Run();
   CHECK(pair.lane(0).state() == LaneState::kOpen);
   CHECK(pair.lane(1).state() == LaneState::kOpen);
-  CHECK(pair.observers[0].told == "1:early ");
+  CHECK(pair.observers[0].events_seen == "1:early ");
   CHECK(pair.network.counters().refusals == 0);
   CHECK(Put(pair.lane(0), AsBytes("x")) == 1);
   pair.Run();
   CHECK(pair.lane(1).Peek(1).size() == 1);
 }
 
-TEST_CASE("another generation is refused, and both are told apart") {
+TEST_CASE("another generation is refused, and both are events_seen apart") {
   Pair pair(/*generation_of_0=*/4);
   pair.Open(0);
   pair.Open(1);
   pair.lane(1);
   pair.Run();
   CHECK(pair.network.counters().refusals == 1);
-  CHECK(pair.observers[1].told == "lost 0 ");
+  CHECK(pair.observers[1].events_seen == "lost 0 ");
   CHECK(pair.lane(1).state() == LaneState::kConnecting);
 }
 
-TEST_CASE("a process that took over somebody's port refuses who means the one before") {
+TEST_CASE("a process that took over another's port refuses clients of the former process") {
   Pair pair;
   pair.Open(1);
   pair.network.OpenTransport(0, {.job = "job", .generation = 3, .instance = "another process"});
   pair.lane(1);
   pair.Run();
   CHECK(pair.network.counters().refusals == 1);
-  CHECK(pair.observers[1].told == "lost 0 ");
+  CHECK(pair.observers[1].events_seen == "lost 0 ");
 }
 
 TEST_CASE("who is called and never comes is given up at the connect timeout") {
@@ -525,7 +526,7 @@ TEST_CASE("who is called and never comes is given up at the connect timeout") {
   pair.lane(1);
   const TimePoint start = pair.network.clock()->Now();
   pair.Run();
-  CHECK(pair.observers[1].told == "lost 0 ");
+  CHECK(pair.observers[1].events_seen == "lost 0 ");
   CHECK(pair.network.clock()->Now() == start + milliseconds(500));
 }
 
@@ -555,7 +556,7 @@ TEST_CASE("foreign clients are dropped without an answer; who claims a rank of a
                               .to_instance = "process 0"}));
   CHECK_FALSE(answer.empty());
   CHECK(pair.network.counters().refusals == 1);
-  CHECK(pair.observers[0].told.empty());
+  CHECK(pair.observers[0].events_seen.empty());
   CHECK(pair.lane(0).state() == LaneState::kOpen);
 }
 

@@ -59,14 +59,15 @@ std::string Encode(const TcpAddress& address) {
 
 Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
   if (text.size() > kMaxAddressBytes) {
-    return Fail(ErrorCode::kInvalidArgument, "a TCP address of {} bytes is longer than {}", text.size(),
+    return Fail(ErrorCode::kInvalidArgument, "a TCP address has {} bytes; at most {} are allowed", text.size(),
                 kMaxAddressBytes);
   }
-  if (!text.starts_with(kMagic)) return Fail(ErrorCode::kInvalidArgument, "not the address of a TCP transport");
+  if (!text.starts_with(kMagic))
+    return Fail(ErrorCode::kInvalidArgument, "the address is not one of the TCP transport");
   ByteReader reader(text.substr(kMagic.size()));
   if (const auto version = reader.Number<std::uint8_t>(); version != kEncodingVersion) {
-    return Fail(ErrorCode::kVersionMismatch, "a TCP address of version {}; this Rondo reads version {}", version,
-                kEncodingVersion);
+    return Fail(ErrorCode::kVersionMismatch, "a TCP address has version {}, but this version of Rondo reads version {}",
+                version, kEncodingVersion);
   }
   TcpAddress address;
   address.host = reader.Text<std::uint8_t>();
@@ -74,13 +75,15 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
   address.instance = reader.Text<std::uint8_t>();
   const std::size_t count = reader.Number<std::uint8_t>();
   if (count > kMaxCandidates) {
-    return Fail(ErrorCode::kInvalidArgument, "a TCP address with {} candidates; at most {}", count, kMaxCandidates);
+    return Fail(ErrorCode::kInvalidArgument, "a TCP address has {} candidates; at most {} are allowed", count,
+                kMaxCandidates);
   }
   for (std::size_t i = 0; i < count && reader.ok(); ++i) {
     Candidate candidate;
     const auto family = reader.Number<std::uint8_t>();
     if (family != 4 && family != 6 && reader.ok()) {
-      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has family {}, not 4 or 6", i, family);
+      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has family {}; expected 4 or 6", i,
+                  family);
     }
     const std::string_view ip = reader.Raw(family == 4 ? 4 : 16);
     const std::uint32_t scope = family == 4 ? 0 : reader.Number<std::uint32_t>();
@@ -89,19 +92,21 @@ Result<TcpAddress> DecodeTcpAddress(std::string_view text) {
     candidate.prefix_bits = reader.Number<std::uint8_t>();
     const auto address_class = reader.Number<std::uint8_t>();
     if (address_class > static_cast<std::uint8_t>(AddressClass::kLoopback)) {
-      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has class {}", i, address_class);
+      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has the unknown class {}", i,
+                  address_class);
     }
     candidate.address_class = static_cast<AddressClass>(address_class);
     candidate.mbps = reader.Number<std::uint32_t>();
     candidate.interface = reader.Text<std::uint8_t>();
     if (candidate.interface.size() > kMaxInterfaceBytes) {
-      return Fail(ErrorCode::kInvalidArgument, "candidate {} of a TCP address has an interface of {} bytes; at most {}",
-                  i, candidate.interface.size(), kMaxInterfaceBytes);
+      return Fail(ErrorCode::kInvalidArgument,
+                  "candidate {} of a TCP address has an interface name of {} bytes; at most {} are allowed", i,
+                  candidate.interface.size(), kMaxInterfaceBytes);
     }
     address.candidates.push_back(std::move(candidate));
   }
   if (!reader.ok()) {
-    return Fail(ErrorCode::kInvalidArgument, "a TCP address ends after {} bytes, in the middle", text.size());
+    return Fail(ErrorCode::kInvalidArgument, "a TCP address of {} bytes is truncated", text.size());
   }
   if (reader.remaining() != 0) {
     return Fail(ErrorCode::kInvalidArgument, "a TCP address has {} bytes too many", reader.remaining());
@@ -123,11 +128,12 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
         loopback.push_back({.at = candidate.at, .reason = same_host ? "same host" : "loopback", .interface = "lo"});
       continue;
     }
-    if (same_host) {  // the kernel keeps the traffic on this host, whatever the address is
+    if (same_host) {  // whatever the address is, the kernel keeps the traffic on this host
       routed.push_back({.at = candidate.at, .reason = "same host", .interface = candidate.interface});
       continue;
     }
-    if (ip.IsLinkLocal() && !ip.is_v4()) {  // its scope means the peer's interface; any own link may reach it
+    // The scope of this address is an interface of the peer, so any link of this host may reach the address.
+    if (ip.IsLinkLocal() && !ip.is_v4()) {
       for (const LocalAddress& own : local) {
         if (own.up && own.ip.IsLinkLocal() && !own.ip.is_v4() && Classify(own) == AddressClass::kLinkLocal) {
           link_local.push_back({.at = {ip.WithScope(own.ip.scope()), candidate.at.port},
@@ -140,7 +146,8 @@ std::vector<Attempt> OrderAttempts(const TcpAddress& self, const std::vector<Loc
     const auto neighbour = std::find_if(local.begin(), local.end(), [&](const LocalAddress& own) {
       return own.up && Classify(own) != AddressClass::kLoopback && own.ip.SharesPrefix(ip, own.prefix_bits);
     });
-    // A container bridge has the same subnet on every machine, so a shared subnet means nothing there.
+    // A container bridge has the same subnet on every machine, so two machines with the same subnet may share no
+    // network.
     const bool bridge = candidate.address_class == AddressClass::kVirtual ||
                         (neighbour != local.end() && Classify(*neighbour) == AddressClass::kVirtual);
     Attempt attempt{.at = candidate.at, .reason = "routed", .network = candidate.interface, .mbps = candidate.mbps};
@@ -199,7 +206,7 @@ NetworkChoice DescribeChoice(const std::vector<Attempt>& attempts, const IpAddre
   if (choice.speeds_unknown) {
     why = fmt::format("one of {} networks whose speeds are not all known, {}", networks, DescribeSpeed(way->mbps));
   } else if (fastest > way->mbps) {
-    why = fmt::format("a faster network did not lead there in time, {}", DescribeSpeed(way->mbps));
+    why = fmt::format("a faster network did not connect in time, {}", DescribeSpeed(way->mbps));
   }
   choice.text = fmt::format("{}; also {}", why, list);
   return choice;
@@ -220,10 +227,9 @@ NetworkChoice DescribeNetworks(const std::vector<Candidate>& candidates) {
     choice.speeds_unknown = choice.speeds_unknown || network->mbps == 0;
     list += fmt::format("{}{} ({})", list.empty() ? "" : ", then ", network->interface, DescribeSpeed(network->mbps));
   }
-  choice.text = fmt::format("{} networks, tried in this order: {}{}", networks.size(), list,
-                            choice.speeds_unknown ? "; not all speeds are known, so the first may be the slow one: "
-                                                    "--interface chooses"
-                                                  : "");
+  choice.text = fmt::format(
+      "{} networks, tried in this order: {}{}", networks.size(), list,
+      choice.speeds_unknown ? "; not all speeds are known, so the first may be slow: choose one with --interface" : "");
   return choice;
 }
 

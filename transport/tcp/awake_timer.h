@@ -8,8 +8,8 @@
 
 namespace rondo::tcp {
 
-// Like asio::steady_timer. If a timer expires much too late, this process was stopped in between, and perhaps its peers
-// were, too. So the timer starts again. REQUIRES: the handler keeps the timer alive.
+// Like asio::steady_timer, but restarts if it expires more than a second late. Then this process was stopped in
+// between, and perhaps its peers were, too. REQUIRES: the handler keeps the timer alive.
 class AwakeTimer : public asio::steady_timer {
  public:
   using asio::steady_timer::steady_timer;

@@ -12,21 +12,20 @@
 namespace rondo::tcp {
 namespace {
 
-// RFC 8305 recommends 250 ms between attempts; a lost SYN cannot be noticed earlier.
+// RFC 8305 recommends 250 ms between attempts, because a lost SYN is not noticed earlier.
 constexpr auto kStagger = std::chrono::milliseconds(250);
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
-// A peer publishes its addresses after it listens on them. If all addresses refuse in all these rounds (about a third
-// of a second in total), its process has ended, or a firewall rejects connections. If this rank waited for the
-// deadline, the error would not show which rank died.
+// A peer publishes its addresses after it has begun to listen on them. If all addresses refuse in all these rounds
+// (about a third of a second in total), the peer's process has ended, or a firewall rejects connections. If this rank
+// waited until the deadline instead, the error would not show which rank died.
 constexpr int kRefusedRounds = 7;
 constexpr std::string_view kFirewall =
-    "a firewall between the hosts is the likely cause: it must let each host in at the ports on which the other's "
-    "ranks "
-    "listen, which --ports FIRST-LAST or RONDO_PORTS keep to a range";
+    "a firewall between the hosts is the likely cause: it must let each host connect to the ports on which the other "
+    "host's ranks listen; --ports FIRST-LAST or RONDO_PORTS limits these ports to a range";
 constexpr std::string_view kIfFirewall =
-    "If the rank still runs, the firewall must let each host in at the ports on which the other's ranks listen, which "
-    "--ports FIRST-LAST or RONDO_PORTS keep to a range";
+    "If the rank still runs, the firewall must let each host connect to the ports on which the other host's ranks "
+    "listen; --ports FIRST-LAST or RONDO_PORTS limits these ports to a range";
 
 template <typename T>
 void Erase(std::vector<T>& from, const T& what) {
@@ -92,11 +91,10 @@ void Connector::BeginRound() {
   next_ = 0;
   refusal_.reset();
   if (plan_.attempts.empty()) {
-    Finish(
-        Fail(ErrorCode::kUnreachable,
-             "{} has published no address that could be reached from this host; choose others there with --interface "
-             "or --address",
-             plan_.peer_name));
+    Finish(Fail(ErrorCode::kUnreachable,
+                "{} has published no address that can be reached from this host; choose other addresses on its host "
+                "with --interface or --address",
+                plan_.peer_name));
     return;
   }
   TryNext();
@@ -133,13 +131,13 @@ void Connector::TryNext() {
 }
 
 void Connector::OnConnected(const TryPtr& attempt) {
-  if (!attempt->socket.is_open()) return;  // it was dropped before this handler ran
+  if (!attempt->socket.is_open()) return;  // the attempt was dropped before this handler ran
   if (const int error = ConnectResult(attempt->socket.native_handle()); error != 0) {
     refused_[attempt->index] = error == ECONNREFUSED;
     return GiveUp(attempt, SystemMessage(error));
   }
   taken_[attempt->index] = true;
-  why_[attempt->index] = "it has taken the connection, and not answered yet";
+  why_[attempt->index] = "it has accepted the connection, but has not answered yet";
   Report();
   Erase(running_, attempt);
   if (shaking_) {
@@ -221,7 +219,7 @@ void Connector::OnBroken(const TryPtr& attempt, const Error& error) {
 
 void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
   switch (reply.verdict) {
-    case Verdict::kHeld:  // the server is a peer: only the overall deadline ends this wait
+    case Verdict::kHeld:  // the server is a peer, so only the overall deadline ends this wait
       attempt->held = true;
       why_[attempt->index] = "it answered, but has not opened the communicator yet";
       Report();
@@ -237,7 +235,8 @@ void Connector::OnReply(const TryPtr& attempt, const Reply& reply) {
                                                plan_.attempts[attempt->index].at.ToString(), reply.text));
       return GiveUp(attempt, reply.text);
     case Verdict::kTryAgain:
-      // Only the intended process sends this reply, so replies of other processes do not matter.
+      // Only the intended process sends this reply, so refusals by other processes at the peer's addresses do not
+      // matter.
       refusal_.reset();
       DropAllOthers();
       if (reply.code == ErrorCode::kResource) lacks_ = reply.text;
@@ -281,14 +280,14 @@ void Connector::EndRound() {
   if (refusal_) return Finish(Fail(*refusal_));
   const bool all_refused = std::find(refused_.begin(), refused_.end(), false) == refused_.end();
   refused_rounds_ = all_refused ? refused_rounds_ + 1 : 0;
-  // The peer reported which resource it lacks, and has stopped listening since. So that lack is the cause, and no
-  // further round would find another one.
+  // The peer reported that it lacks a resource, and has then stopped listening. So the lack is the cause, and no
+  // further round would find another cause.
   if (all_refused && !lacks_.empty())
-    return Finish(Fail(ErrorCode::kPeerLost, "{} is gone: {}", plan_.peer_name, WhatWasTried()));
+    return Finish(Fail(ErrorCode::kPeerLost, "{} has ended: {}", plan_.peer_name, WhatWasTried()));
   if (refused_rounds_ >= kRefusedRounds)
     return Finish(Fail(ErrorCode::kPeerLost,
-                       "{} had ended before this rank connected to it, whether in order or not, or a firewall rejects "
-                       "the connections: every address of it refuses them: {}. {}",
+                       "{} ended (normally or not) before this rank connected to it, or a firewall rejects the "
+                       "connections. All its addresses refuse connections: {}. {}",
                        plan_.peer_name, WhatWasTried(), kIfFirewall));
   pause_.expires_after(next_pause_);
   next_pause_ = std::min(next_pause_ * 2, kLongestPause);
@@ -306,11 +305,11 @@ std::string Connector::WhatWasTried() const {
                         attempt.interface.empty() ? "" : " via " + attempt.interface, attempt.reason, why,
                         tries_[i] > 1 ? fmt::format(" ({} tries)", tries_[i]) : "");
   }
-  if (!lacks_.empty() && list.find(lacks_) == std::string::npos) list += "; it said before: " + lacks_;
+  if (!lacks_.empty() && list.find(lacks_) == std::string::npos) list += "; it reported before: " + lacks_;
   return list;
 }
 
-// If this system itself refused to connect to one of the addresses, the peer is not at fault.
+// Returns why this system itself refused to connect to one of the addresses. If it did, the peer is not at fault.
 std::string Connector::WhyRefusedHere() const {
   const auto refused =
       std::find_if(refused_here_.begin(), refused_here_.end(), [](const auto& why) { return !why.empty(); });
@@ -321,17 +320,18 @@ void Connector::Report() const {
   if (plan_.report && done_) plan_.report(WhatWasTried());
 }
 
-// The result is less than the deadline of the waiting operation, because that operation's error would say less.
+// The result is shorter than the timeout of the waiting operation, because the error of that timeout would say less.
 Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_timeout, plan_.timeout / 4 * 3); }
 
-// A peer that has taken a connection may use the whole timeout to open its communicator.
+// A peer that has accepted a connection may use the whole timeout to open its communicator.
 void Connector::OnReachTimeout() {
   if (std::find(taken_.begin(), taken_.end(), true) != taken_.end()) return;
   if (const std::string why = WhyRefusedHere(); !why.empty())
-    return Finish(Fail(ErrorCode::kResource, "no connection to {}: this host refuses it: {}", plan_.peer_name, why));
+    return Finish(
+        Fail(ErrorCode::kResource, "no connection to {}, because this host refuses it: {}", plan_.peer_name, why));
   Finish(Fail(ErrorCode::kUnreachable,
-              "no connection to {}: no address of it took one within {:.3g} s: {}; {}. Other addresses can be chosen "
-              "with --interface or --address on either side",
+              "no connection to {}, because none of its addresses accepted one within {:.3g} s: {}; {}. Other "
+              "addresses can be chosen with --interface or --address on either side",
               plan_.peer_name, std::chrono::duration<double>(ReachTime()).count(), WhatWasTried(), kFirewall));
 }
 
@@ -344,7 +344,7 @@ void Connector::OnDeadline() {
                        seconds, list));
   }
   if (const std::string why = WhyRefusedHere(); !why.empty())
-    return Finish(Fail(ErrorCode::kResource, "no connection to {} within {:.3g} s, for this host refuses it: {}",
+    return Finish(Fail(ErrorCode::kResource, "no connection to {} within {:.3g} s, because this host refuses it: {}",
                        plan_.peer_name, seconds, why));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {} within {:.3g} s: {}. Other addresses can be chosen with --interface or --address on "

@@ -12,7 +12,7 @@ bool ControlChannel::Send(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   if (ended_ || finishing_ || backlog_.size() + bytes.size() > kMaxControlBacklogBytes) return false;
   backlog_.append(bytes);
-  if (fd_ < 0) return true;  // Begin sends the backlog
+  if (fd_ < 0) return true;  // Begin will send the backlog
   FlushLocked();
   if (!IdleLocked()) ask_flush_();
   return true;
@@ -74,7 +74,8 @@ void ControlChannel::FlushLocked() {
     const std::array<Bytes, 1> pieces{AsBytes(backlog_)};
     const ssize_t sent = wire_.Send(fd_, pieces);
     if (sent < 0) {
-      if (errno != EAGAIN) backlog_.clear();  // the connection broke; the control thread gets the error when it reads
+      // The connection broke; the control thread gets the error when it next reads.
+      if (errno != EAGAIN) backlog_.clear();
       break;
     }
     backlog_.erase(0, static_cast<std::size_t>(sent));

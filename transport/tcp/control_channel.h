@@ -1,6 +1,7 @@
-// The sending half of a control connection, for any thread. When Send returns, the kernel has the bytes as far as the
-// connection is established and has room. The rest waits here for the control thread. One channel serves a peer for the
-// whole life of an endpoint, no matter which side's connection is kept, so no queued byte is lost.
+// The sending half of a control connection, for any thread. When Send returns, the kernel has as many of the bytes as
+// the connection has room for. The remaining bytes wait in this process for the control thread. All bytes wait if the
+// connection is not established yet. One channel serves a peer for the whole life of an endpoint, no matter which
+// side's connection is kept, so no queued byte is lost.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,14 @@ inline constexpr std::size_t kMaxControlBacklogBytes = 1 << 20;
 class ControlChannel {
  public:
   // `ask_flush` is called when the kernel took only a part of the bytes, on any thread and under the channel's lock.
-  // Then the control thread must call Flush when the connection is writable.
+  // The control thread must then call Flush when the connection becomes writable.
   explicit ControlChannel(std::function<void()> ask_flush) : ask_flush_(std::move(ask_flush)) {}
 
-  // Whether no bytes wait to be sent.
+  // True: no bytes wait to be sent.
   bool flushed() const;
 
-  // False: the connection has ended, or kMaxControlBacklogBytes wait already, because the peer's process does not read
-  // any more. In both cases nothing was taken. Never blocks.
+  // Never blocks. False: nothing was taken, because the connection has ended, or because kMaxControlBacklogBytes wait
+  // already (the peer's process no longer reads).
   bool Send(std::string_view bytes);
 
   // ---- the control thread's part ----
@@ -33,13 +34,13 @@ class ControlChannel {
   // Called when the connection is established: sends the queued bytes. The caller owns the descriptor, and must call
   // End before closing it.
   void Begin(int fd, Wire wire);
-  // Receives like Wire::Receive. If TLS failed, `why` is set to the reason.
+  // Receives like Wire::Receive. If TLS fails, `why` is set to the reason.
   ssize_t Receive(MutableBytes to, std::string& why);
-  // Whether Receive has bytes that make no descriptor readable.
+  // Whether Receive would return bytes that are already in this process, and so make no descriptor readable.
   bool HasReceived() const;
-  // True: no bytes wait to be sent.
+  // Sends waiting bytes. True: no bytes wait any more.
   bool Flush();
-  // Shuts down writing once all queued bytes are sent.
+  // Shuts down writing after all queued bytes have been sent.
   void FinishWriting();
   void End();
   bool ended() const;
@@ -54,7 +55,7 @@ class ControlChannel {
   Wire wire_;
   bool ended_ = false;
   bool finishing_ = false;
-  std::string backlog_;  // not taken by the wire yet
+  std::string backlog_;  // bytes that the wire has not taken yet
 };
 
 }  // namespace rondo::tcp

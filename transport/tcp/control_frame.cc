@@ -27,7 +27,8 @@ Result<ControlFrame> Decode(std::uint8_t kind, Bytes body) {
   ControlFrame frame;
   if (kind == kLaneRequestKind) {
     if (body.size() != sizeof(std::uint32_t)) {
-      return Fail(ErrorCode::kProtocol, "a lane request of {} bytes on a control connection", body.size());
+      return Fail(ErrorCode::kProtocol, "a lane request on a control connection has {} bytes; expected {}", body.size(),
+                  sizeof(std::uint32_t));
     }
     frame.lane_request = LoadLittle<std::uint32_t>(body.data());
     return frame;
@@ -65,9 +66,11 @@ Status ControlReader::Feed(Bytes bytes, std::vector<ControlFrame>& frames) {
 
     const auto kind = LoadLittle<std::uint8_t>(partial_.data());
     const std::size_t body_bytes = LoadLittle<std::uint32_t>(partial_.data() + kBodyBytesAt);
-    if (!KnownKind(kind)) return Fail(ErrorCode::kProtocol, "a message of kind {} on a control connection", kind);
+    if (!KnownKind(kind))
+      return Fail(ErrorCode::kProtocol, "a message of the unknown kind {} arrived on a control connection", kind);
     if (body_bytes > kMaxControlBodyBytes) {
-      return Fail(ErrorCode::kProtocol, "a control message of {} bytes; at most {}", body_bytes, kMaxControlBodyBytes);
+      return Fail(ErrorCode::kProtocol, "a control message has {} bytes; at most {} are allowed", body_bytes,
+                  kMaxControlBodyBytes);
     }
     if (partial_.size() < kControlHeaderBytes + body_bytes) continue;
     const Bytes body = Bytes(partial_).subspan(kControlHeaderBytes);

@@ -1,8 +1,8 @@
 // The frames on a control connection after the handshake: the communicator's control messages, and the transport's own
 // request for a lane. Layout: docs/WIRE.md, "Control connections". Sans-I/O.
 //
-// Every frame has a checksum, even if lanes have none: control frames are few and short, so checksums cost nothing, and
-// these frames report errors of the data.
+// Every frame has a checksum, even if lanes have none, because these frames report errors of the data. The checksums
+// cost almost nothing, because control frames are few and short.
 //
 // Thread rule: plain values; one thread at a time uses a reader.
 #pragma once
@@ -22,8 +22,8 @@ namespace rondo::tcp {
 
 inline constexpr std::size_t kControlHeaderBytes = 12;
 
-// A message for the observer, unless `lane_request` is set: the index of a lane that the lower rank asks the higher
-// rank to make.
+// A message for the observer. If `lane_request` is set, it is a request instead: the lower rank asks the higher rank to
+// make the lane with that index.
 struct ControlFrame {
   ControlMessage message;
   std::optional<std::uint32_t> lane_request;
@@ -33,11 +33,12 @@ struct ControlFrame {
 std::string EncodeControl(const ControlMessage& message);
 std::string EncodeLaneRequest(std::uint32_t index);
 
-// Cuts the stream into frames, no matter in which pieces it arrives. Holds at most one frame's bytes.
+// Cuts a stream of bytes into frames, no matter in which pieces the stream arrives. Holds at most the bytes of one
+// frame.
 class ControlReader {
  public:
-  // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length; kCorrupt: a checksum
-  // that does not match. After an error no more bytes may be fed.
+  // Appends the frames that `bytes` completes. kProtocol: an unknown kind or an impossible length. kCorrupt: a checksum
+  // does not match. After an error, Feed must not be called again.
   Status Feed(Bytes bytes, std::vector<ControlFrame>& frames);
 
  private:

@@ -41,7 +41,7 @@ struct HandlerMemory {
   alignas(std::max_align_t) std::array<std::byte, 256> bytes;
 };
 
-// The allocator through which Asio gets that memory.
+// The allocator that gives a HandlerMemory to Asio.
 template <typename T>
 class HandlerAllocator {
  public:
@@ -67,17 +67,17 @@ class HandlerAllocator {
   HandlerMemory* memory_;
 };
 
-constexpr std::size_t kLoopDescriptors = 3;      // of Asio's event loop: an epoll set, an eventfd and a timerfd
-constexpr std::size_t kRememberedGroups = 1024;  // closed groups whose late clients get a reply at once
+constexpr std::size_t kLoopDescriptors = 3;      // used by Asio's event loop: an epoll set, an eventfd and a timerfd
+constexpr std::size_t kRememberedGroups = 1024;  // number of closed groups whose late clients get a reply at once
 
 const IpAddress kAnyV4 = {};
 IpAddress AnyV6() { return IpAddress::FromBytes(std::vector<std::byte>(16)); }
 
-// A group that is closed.
+// A closed group. Its late clients get a reply.
 struct ClosedGroup {
   Name name;
   Rank rank = kNoRank;
-  std::string left_behind;  // Group::left_behind
+  std::string left_behind;  // the result of Group::left_behind
 };
 
 struct Listening {
@@ -95,8 +95,8 @@ Candidate MakeCandidate(const LocalAddress& local, std::uint16_t port) {
   return candidate;
 }
 
-// If the user chose addresses or interfaces, listens on exactly those; otherwise one socket takes connections to all
-// addresses.
+// Listens on the addresses that the user chose, by address or interface. If the user chose none, one socket takes
+// connections to all addresses.
 Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAddress>& chosen) {
   Listening listening;
   const bool chosen_by_user = !options.addresses.empty() || !options.interface.empty();
@@ -104,8 +104,8 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
     for (const LocalAddress& local : chosen) {
       Result<Fd> fd = Listen({local.ip, options.port}, options.listen_backlog, false, options.local_congestion_control,
                              options.ports);
-      // An IPv6 address is tentative for two seconds after its interface came up. That is an error if the user chose
-      // this address alone; otherwise the interface's other addresses are used.
+      // An IPv6 address is tentative for about two seconds after its interface came up. That is an error if the user
+      // chose only this address; otherwise the interface's other addresses are used.
       const bool is_tentative = !fd && fd.error().code() == ErrorCode::kInvalidArgument && !local.ip.is_v4();
       if (is_tentative && options.addresses.empty() && chosen.size() > 1) continue;
       if (!fd) return Fail(fd.error());
@@ -113,7 +113,7 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
       listening.sockets.push_back(std::move(*fd));
     }
     if (listening.sockets.empty())
-      return Fail(ErrorCode::kInvalidArgument, "no address of the interfaces '{}' can be listened on yet",
+      return Fail(ErrorCode::kInvalidArgument, "cannot listen on any address of the interfaces '{}' yet",
                   options.interface);
     return listening;
   }
@@ -121,7 +121,7 @@ Result<Listening> ListenOn(const TcpOptions& options, const std::vector<LocalAdd
   Result<Fd> fd =
       Listen({AnyV6(), options.port}, options.listen_backlog, true, options.local_congestion_control, options.ports);
   if (!fd && fd.error().code() != ErrorCode::kAddressInUse && fd.error().code() != ErrorCode::kResource) {
-    v6 = false;  // a machine without IPv6
+    v6 = false;  // the machine has no IPv6
     fd = Listen({kAnyV4, options.port}, options.listen_backlog, false, options.local_congestion_control, options.ports);
   }
   if (!fd) return Fail(fd.error());
@@ -159,16 +159,16 @@ struct ControlPlane::Impl {
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
-  // Only the control thread uses these:
+  // Only the control thread uses the members from here to `names`:
   HandshakeAcceptor acceptor;
   std::map<Name, std::shared_ptr<Group>> groups;
   std::map<Name, std::vector<IncomingPtr>> held;
   std::size_t held_count = 0;
   std::deque<ClosedGroup> closed_groups;  // oldest first
-  bool warned_of_networks = false;        // whether this was logged: another network may be faster than the one in use
+  bool warned_of_networks = false;        // a log line has said that another network may be faster than the one in use
 
   std::mutex names_mutex;
-  std::set<Name> names;  // guarded by names_mutex: the names of groups between OpenGroup and CloseGroup
+  std::set<Name> names;  // guarded by names_mutex: the names of groups that are open or being opened
 
   std::thread thread;
 };
@@ -248,8 +248,8 @@ Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   {
     const std::lock_guard lock(impl_->names_mutex);
     if (!impl_->names.insert(name).second) {
-      return Fail(ErrorCode::kInvalidArgument, "communicator {} rail {} is open already on this transport", name.first,
-                  name.second);
+      return Fail(ErrorCode::kInvalidArgument,
+                  "this transport already has an open endpoint for communicator {}, rail {}", name.first, name.second);
     }
   }
   try {
@@ -262,7 +262,8 @@ Result<std::shared_ptr<Group>> ControlPlane::OpenGroup(GroupConfig config) {
   return group;
 }
 
-// Closes a group on the control thread without allocating: the calling thread provides the memory for Asio's queue.
+// Closes a group on the control thread without allocating, because the calling thread provides the memory for Asio's
+// queue.
 class ControlPlane::Closing {
  public:
   Closing(Impl& impl, Group& group) : impl_(impl), group_(group) {}
@@ -288,7 +289,7 @@ class ControlPlane::Closing {
     if (impl_.closed_groups.size() > kRememberedGroups) impl_.closed_groups.pop_front();
     const std::lock_guard lock(mutex_);
     is_over_ = true;
-    over_.notify_one();  // under the lock: the waiting thread destroys this object
+    over_.notify_one();  // under the lock, because the waiting thread destroys this object
   }
 
   Impl& impl_;
@@ -314,8 +315,9 @@ void ControlPlane::ShutDown(const std::shared_ptr<Group>& group) {
   asio::post(impl_->io, [group] { group->ShutDown(); });
 }
 
-// If a handler ran out of memory, nothing shows which work it left undone: it may have left a connection unread. So all
-// groups report the failure. Connections that belong to no group yet are closed: their clients try again and succeed.
+// If a handler ran out of memory, some of its work may be missing, and it is unknown which. For example, it may have
+// left a connection unread. So all groups report the failure. Connections that belong to no group yet are closed; their
+// clients try again and succeed.
 void ControlPlane::Impl::Run() {
   while (true) {
     try {
@@ -333,7 +335,7 @@ void ControlPlane::Impl::Run() {
 void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& group) {
   try {
     groups[name] = group;
-  } catch (const std::bad_alloc&) {  // Run would report it to all groups except this one
+  } catch (const std::bad_alloc&) {  // caught here, because Run would report it to all groups except this one
     return group->config().observer->OnTransportFailed(OutOfMemoryWhile("opening a communicator"));
   }
   std::erase_if(closed_groups, [&](const ClosedGroup& closed) { return closed.name == name; });
@@ -343,15 +345,15 @@ void ControlPlane::Impl::Adopt(const Name& name, const std::shared_ptr<Group>& g
   for (const IncomingPtr& connection : waiting.mapped()) group->OnConnection(connection);
 }
 
-// Accepts a control connection if a message was left behind, to send that message; refuses all other connections.
+// Accepts a control connection if the closed group left a message behind, and sends that message. Refuses all others.
 void ControlPlane::Impl::AnswerFor(const ClosedGroup& closed, const IncomingPtr& connection) {
   const Hello& hello = connection->hello();
   const bool gets_message =
       hello.kind == ConnectionKind::kControl && hello.to == closed.rank && !closed.left_behind.empty();
   if (!gets_message) {
-    return acceptor.Reject(
-        connection, {Verdict::kRefused, ErrorCode::kClosed,
-                     fmt::format("communicator {} rail {} is closed here", closed.name.first, closed.name.second)});
+    return acceptor.Reject(connection, {Verdict::kRefused, ErrorCode::kClosed,
+                                        fmt::format("this process has closed communicator {}, rail {}",
+                                                    closed.name.first, closed.name.second)});
   }
   Fd fd = connection->Accept();
   if (!fd) return void(++options.counters->abandoned);
@@ -373,8 +375,10 @@ void ControlPlane::Impl::OnConnection(const IncomingPtr& connection) {
                                    [&](const ClosedGroup& group) { return group.name == name; });
   if (closed != closed_groups.end()) return AnswerFor(*closed, connection);
   if (held_count >= options.max_held_connections) {
-    return acceptor.Reject(connection, {Verdict::kTryAgain, ErrorCode::kResource,
-                                        fmt::format("{} connections wait for endpoints already", held_count)});
+    return acceptor.Reject(
+        connection,
+        {Verdict::kTryAgain, ErrorCode::kResource,
+         fmt::format("{} connections wait until their communicators are opened; more are refused", held_count)});
   }
   ++options.counters->held;
   ++held_count;

@@ -1,4 +1,4 @@
-// The control thread of a transport with its listeners, the groups (one per endpoint), and the clients whose endpoint
+// The control thread of a transport, with its listeners, its groups (one per endpoint), and the clients whose endpoint
 // is not open yet.
 //
 // Thread rule: any thread. Any thread except the control thread may destroy it, after its groups were closed.
@@ -28,11 +28,11 @@ class ControlPlane {
   const TcpAddress& address() const;
   std::string Describe() const;
 
-  // kInvalidArgument: the name is in use. Held clients of that name are accepted or refused now. After CloseGroup,
-  // later clients of the name receive the message that the group left behind, or are refused, until another group opens
-  // with the name.
+  // kInvalidArgument: the name is in use. Clients that already wait for that name are accepted or refused now. After
+  // CloseGroup, later clients of the name receive the message that the group left behind, or are refused, until another
+  // group opens with the name.
   Result<std::shared_ptr<Group>> OpenGroup(GroupConfig config);
-  // After it returns, the control thread no longer uses the group, its observer and its mailbox.
+  // After this call the control thread no longer uses the group, its observer and its mailbox.
   void CloseGroup(const std::shared_ptr<Group>& group);
 
   void OpenLane(const std::shared_ptr<Group>& group, Rank peer, std::uint32_t index);

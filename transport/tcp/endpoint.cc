@@ -38,10 +38,11 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   group.connect_timeout = config.connect_timeout;
   group.frame = config.frame;
   if (config.rank < 0 || static_cast<std::size_t>(config.rank) >= config.addresses.size()) {
-    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the {} addresses given", config.rank,
+    return Fail(ErrorCode::kInvalidArgument, "rank {} is outside the group, which has {} addresses", config.rank,
                 config.addresses.size());
   }
-  if (config.observer == nullptr) return Fail(ErrorCode::kInvalidArgument, "an endpoint needs an observer");
+  if (config.observer == nullptr)
+    return Fail(ErrorCode::kInvalidArgument, "EndpointConfig::observer is null; an endpoint needs an observer");
   for (std::size_t rank = 0; rank < config.addresses.size(); ++rank) {
     Result<TcpAddress> address = DecodeTcpAddress(config.addresses[rank]);
     if (!address) {
@@ -52,15 +53,15 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   RONDO_ASSIGN(const std::shared_ptr<Mailbox> mailbox, Mailbox::Create());
   group.mailbox = mailbox;
   Fd poll_set(epoll_create1(EPOLL_CLOEXEC));
-  // The mailbox is watched level-triggered, because Disarm empties it.
+  // The mailbox's descriptor is watched level-triggered, because Disarm empties the mailbox.
   if (!poll_set || !Watch(poll_set.get(), mailbox->event_fd(), EPOLLIN, nullptr)) {
-    return Fail(SystemError(errno, "no epoll set for an endpoint", ErrorCode::kResource));
+    return Fail(SystemError(errno, "cannot create an epoll set for an endpoint", ErrorCode::kResource));
   }
   RONDO_ASSIGN(std::shared_ptr<Group> opened, plane->OpenGroup(std::move(group)));
   try {
     return std::make_unique<TcpEndpoint>(plane, opened, mailbox, std::move(poll_set));
   } catch (const std::bad_alloc&) {
-    plane->CloseGroup(opened);  // the group uses the observer
+    plane->CloseGroup(opened);  // must be closed, because the group uses the observer
     throw;
   }
 }
@@ -106,12 +107,13 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
   if (const auto found = lanes_.find(name); found != lanes_.end()) return found->second.get();
   const GroupConfig& config = group_->config();
   if (peer < 0 || static_cast<std::size_t>(peer) >= config.peers.size() || peer == config.rank) {
-    return Fail(ErrorCode::kInvalidArgument, "rank {} cannot open a lane to rank {} of {}", config.rank, peer,
-                config.peers.size());
+    return Fail(ErrorCode::kInvalidArgument,
+                "rank {} cannot open a lane to rank {}: expected another rank of the {} in the group", config.rank,
+                peer, config.peers.size());
   }
   if (index >= plane_->options().max_lanes_per_peer) {
-    return Fail(ErrorCode::kResource, "lane {} to rank {}: at most {} lanes per peer", index, peer,
-                plane_->options().max_lanes_per_peer);
+    return Fail(ErrorCode::kResource, "cannot open lane {} to rank {}: at most {} lanes per peer are allowed", index,
+                peer, plane_->options().max_lanes_per_peer);
   }
   TakeDeliveries();
   const auto waiting = unclaimed_.find(name);
@@ -131,14 +133,14 @@ Result<Lane*> TcpEndpoint::Open(Rank peer, std::uint32_t index) {
     for (Delivery& delivery : waiting->second) Adopt(*raw, std::move(delivery));
     unclaimed_.erase(waiting);
   }
-  // Called even if the peer has connected the lane already; then it has no effect.
+  // OpenLane has no effect if the peer has connected the lane already.
   if (raw->state() == LaneState::kConnecting) plane_->OpenLane(group_, peer, index);
   return raw;
 }
 
-// The owner finds arrived bytes when it reads a lane. Only the end of a lane that the owner does not read, because it
-// expects no bytes there, must be found here. A check once in a while is enough, and costs a spinning owner few system
-// calls.
+// Arrived bytes need no search here, because the owner finds them when it reads a lane. But the owner does not read a
+// lane on which it expects no bytes, so the end of such a lane must be found here. A rare check is enough, and costs a
+// spinning owner few system calls.
 void TcpEndpoint::Poll(TimePoint now) {
   if (mailbox_->has_deliveries()) TakeDeliveries();
   for (SocketLane* const lane : flushed_) lane->Flush();
@@ -160,27 +162,27 @@ void TcpEndpoint::TakeDeliveries() {
 
 void TcpEndpoint::Adopt(SocketLane& lane, Delivery delivery) {
   if (delivery.failure) return lane.FailWith(std::move(*delivery.failure));
-  // The socket is added once and stays in the set: from here on every change makes an edge. Bytes that have arrived
-  // already make the first edge.
+  // The socket is added once and stays in the set, so every later change makes an edge. Bytes that have arrived already
+  // make the first edge.
   if (!Watch(poll_set_.get(), delivery.fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &lane)) {
     return lane.FailWith(SystemError(errno, "a lane's socket cannot be watched", ErrorCode::kResource));
   }
-  // Bytes that TLS has already read from the socket make no edge.
+  // Bytes that TLS has already read from the socket make no edge, so they are noted here.
   unseen_news_ = unseen_news_ || (delivery.tls != nullptr && delivery.tls->HasReceived());
   lane.Adopt(std::move(delivery));
 }
 
 // Why no wake-up is lost. Every lane's socket is in the poll set, edge-triggered, from the time it was adopted, and is
-// never removed or added again. An edge stays in the set until it is harvested. - If a lane had no bytes or no room,
-// any change makes an edge. Arriving bytes always do; new room does because the kernel noted the lack of room when it
-// cut the write short.
-//   - If that edge precedes Arm's harvest, Arm finds it, sees that it is news (SocketLane::Note), and returns true.
-//   - If the edge follows Arm's harvest, it stays in the set, so wait_fd() is readable.
-//   - If Poll has harvested the edge, Arm returns true as well.
-//   - Disarm harvests, too. The owner polls all lanes again before its next Arm, and so finds the bytes or room of
-//     those edges. Edges after Disarm stay for the next Arm.
-// The harvest drops edges that are not news: bytes that a polling owner has already read, and room that no lane waits
-// for. So these edges cause no needless wake-up.
+// never removed or added again. An edge stays in the set until Harvest takes it. If a lane had no bytes or no room, any
+// change makes an edge. Arriving bytes always make one. New room makes one because the kernel noted the lack of room
+// when it cut the write short.
+//   - If the edge precedes Arm's Harvest, Arm finds it, sees that it is news (SocketLane::Note), and returns true.
+//   - If the edge follows Arm's Harvest, it stays in the set, so wait_fd() is readable.
+//   - If Poll has taken the edge, Arm returns true as well.
+//   - Disarm calls Harvest, too. The owner polls all lanes again before its next Arm, and so finds the bytes or the
+//     room that made those edges. Edges after Disarm stay in the set for the next Arm.
+// Harvest drops edges that are not news: bytes that a polling owner has already read, and room that no lane waits for.
+// So these edges cause no needless wake-up.
 bool TcpEndpoint::Harvest() {
   std::array<epoll_event, 64> events;
   bool news = false;

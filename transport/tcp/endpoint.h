@@ -1,5 +1,4 @@
-// The owner's half of an endpoint: its lanes, the poll set, and sleeping. The other half, on the control thread, is
-// group.h.
+// The owner's half of an endpoint: its lanes, its poll set, and sleeping. The control thread's half is in group.h.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +47,8 @@ class TcpEndpoint final : public Endpoint {
   Status CheckDescriptors(Rank peer) const;
   void TakeDeliveries();
   void Adopt(SocketLane& lane, Delivery delivery);
-  // Takes the pending edges from the poll set and passes them to their lanes. True: the owner must look at one of them
-  // (SocketLane::Note).
+  // Takes the pending edges (of edge-triggered epoll) from the poll set and passes them to their lanes. True: the owner
+  // must look at one of these lanes (SocketLane::Note).
   bool Harvest();
 
   const int owner_pid_;
@@ -58,7 +57,8 @@ class TcpEndpoint final : public Endpoint {
   const std::shared_ptr<Mailbox> mailbox_;
   const Fd poll_set_;
   std::map<LaneName, std::unique_ptr<SocketLane>> lanes_;
-  std::vector<SocketLane*> flushed_;                     // lanes that hold accepted bytes; Poll continues to send them
+  // Lanes with accepted bytes that are not sent yet. Poll continues to send these bytes.
+  std::vector<SocketLane*> flushed_;
   std::map<LaneName, std::vector<Delivery>> unclaimed_;  // lanes that only the peer has opened
   TimePoint next_harvest_{};
   bool unseen_news_ = false;  // Poll harvested an event for the owner; the next Arm returns true

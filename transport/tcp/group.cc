@@ -14,7 +14,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr int kReadsPerTurn = 16;  // then the control thread does its other work
+constexpr int kReadsPerTurn = 16;  // after so many reads in a row, the control thread does its other work
 
 // Whether a stream of a lane carries the bytes that this rank sends.
 bool CarriesOurs(std::uint8_t streams, std::uint8_t stream, bool we_called) {
@@ -177,7 +177,7 @@ std::shared_ptr<Connector> Group::MakeConnector(Rank peer, ConnectionKind kind, 
   plan.handshake_timeout = context_.options.handshake_timeout;
   plan.peer_name = NameOf(peer);
   if (kind == ConnectionKind::kControl) {
-    plan.report = [this, peer](std::string how) {  // the connector belongs to this group, which outlives it
+    plan.report = [this, peer](std::string how) {  // the connector belongs to this group, so the group outlives it
       const std::lock_guard lock(view_mutex_);
       attempts_[peer] = std::move(how);
     };
@@ -203,7 +203,8 @@ void Group::OnConnection(const IncomingPtr& connection) {
   Reply reply = JudgeRanks(hello, config_.rank, instances_);
   if (reply.verdict == Verdict::kAccepted && hello.index >= context_.options.max_lanes_per_peer) {
     reply = {Verdict::kRefused, ErrorCode::kResource,
-             fmt::format("lane {} asked for; at most {} per peer", hello.index, context_.options.max_lanes_per_peer)};
+             fmt::format("cannot open lane {}: at most {} lanes per peer are allowed", hello.index,
+                         context_.options.max_lanes_per_peer)};
   }
   if (reply.verdict != Verdict::kAccepted) {
     return context_.acceptor.Reject(connection, reply);
@@ -213,7 +214,7 @@ void Group::OnConnection(const IncomingPtr& connection) {
 }
 
 void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection) {
-  if (connection->HasLeft()) {  // checked before this rank drops its own connection in favour of this one
+  if (connection->HasLeft()) {  // checked first, because accepting this connection makes this rank drop its own
     ++context_.options.counters->abandoned;
     return connection->HangUp();
   }
@@ -222,17 +223,18 @@ void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connecti
     case PeerState::kConnecting:
       if (config_.rank > peer->rank && peer->connector && peer->connector->said_hello()) {
         return context_.acceptor.Reject(
-            connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "both connected at once; the higher rank's counts"});
+            connection, {Verdict::kTryAgain, ErrorCode::kNotReady,
+                         "both ranks connected at the same time; the connection of the higher rank is kept"});
       }
       if (peer->connector) peer->connector->Cancel();
       peer->connector.reset();
       break;
     case PeerState::kOpen:
-      return context_.acceptor.Reject(
-          connection, {Verdict::kTryAgain, ErrorCode::kNotReady, "a control connection stands already"});
+      return context_.acceptor.Reject(connection, {Verdict::kTryAgain, ErrorCode::kNotReady,
+                                                   "there is already a control connection between the two ranks"});
     case PeerState::kEnded:
       return context_.acceptor.Reject(
-          connection, {Verdict::kRefused, ErrorCode::kClosed, "the control connection has ended before"});
+          connection, {Verdict::kRefused, ErrorCode::kClosed, "the control connection has already ended"});
   }
   Fd fd = connection->Accept();
   if (fd) {
@@ -247,7 +249,7 @@ void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connecti
 void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way) {
   const SocketAddress remote = PeerSocketAddress(fd.get());
   const bool same_host = SameHostAs(peer->rank);
-  std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "it connected to us";
+  std::string reason = way != nullptr ? way->reason : same_host ? "same host" : "that rank connected to this one";
   const NetworkChoice choice =
       DescribeChoice(OrderAttempts(context_.self, context_.local, AddressOf(peer->rank)), remote.ip);
   if (!choice.text.empty()) reason += ", " + choice.text;
@@ -261,7 +263,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const std::string path =
       fmt::format("{}{} ({}; {}{}{})", peer->address, local_interface.empty() ? "" : " via " + local_interface, reason,
                   congestion, SplitsLanesTo(peer->rank) ? "; two sockets per lane" : "", wire.Describe());
-  // Within the host the kernel moves the bytes, and no interface is used.
+  // The kernel moves bytes within the host, so no interface is used.
   LinkEnd link = same_host ? LinkEnd{} : LinkOf(local_interface);
   link.address = LocalSocketAddress(fd.get()).ip.ToString();
   {
@@ -275,7 +277,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
   const bool was_asked_for = !context_.options.addresses.empty() || !context_.options.interface.empty();
   if (choice.speeds_unknown && !was_asked_for && !std::exchange(context_.warned_of_networks, true)) {
     Log(context_.options.logger, LogLevel::kWarning,
-        "tcp: {} was reached at {}. The fast network may be another: --interface or --address chooses",
+        "tcp: {} was reached at {}. Another network may be faster; choose it with --interface or --address",
         NameOf(peer->rank), path);
   }
 
@@ -296,7 +298,7 @@ void Group::ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* 
 }
 
 void Group::ReadControl(const PeerPtr& peer) {
-  // Bytes that TLS has already read do not make the socket readable.
+  // Bytes that TLS has already read do not make the socket readable, so they are handled now.
   if (peer->channel->HasReceived()) {
     return asio::post(context_.io, [self = shared_from_this(), peer] { self->OnControlReadable(peer); });
   }
@@ -341,10 +343,14 @@ bool Group::OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames) {
       continue;
     }
     if (config_.rank < peer->rank || *frame.lane_request >= context_.options.max_lanes_per_peer) {
-      EndPeer(peer, ErrorAbout(
-                        peer->rank, ErrorCode::kProtocol,
-                        fmt::format("{} asked for lane {}, which it must not", NameOf(peer->rank), *frame.lane_request),
-                        peer->address));
+      EndPeer(
+          peer,
+          ErrorAbout(
+              peer->rank, ErrorCode::kProtocol,
+              fmt::format(
+                  "{} asked for lane {}, which is not allowed: only the lower of two ranks may ask, for lanes below {}",
+                  NameOf(peer->rank), *frame.lane_request, context_.options.max_lanes_per_peer),
+              peer->address));
       return false;
     }
     OpenLane(peer->rank, *frame.lane_request);
@@ -370,9 +376,9 @@ void Group::EndPeer(const PeerPtr& peer, std::optional<Error> lost) {
   if (closed_ || peer->state == PeerState::kEnded) return;
   const bool was_open = peer->state == PeerState::kOpen;
   peer->state = PeerState::kEnded;
-  // A peer that broke the protocol, or whose bytes arrived damaged, is alive. If the connection just ended, it would
-  // report the death of this rank. So the observer is called while it can still send the reason to the peer. Unread
-  // bytes are drained, so that the end does not become a reset, which might destroy the reason.
+  // A peer that broke the protocol, or whose bytes arrived damaged, is alive. If its connection just ended, that peer
+  // would report the death of this rank. So the observer is called first, while it can still send the reason to the
+  // peer. Unread bytes are drained, because they would turn the close into a reset, which might destroy the reason.
   const bool lives = lost && (lost->code() == ErrorCode::kProtocol || lost->code() == ErrorCode::kCorrupt);
   if (lives) {
     config_.observer->OnPeerLost(peer->rank, *lost);
@@ -403,7 +409,7 @@ std::shared_ptr<Group::LaneInProgress> Group::LaneAt(const PeerPtr& peer, std::u
   peer->lanes.emplace(index, lane);
   lane->deadline.expires_after(config_.connect_timeout);
   lane->deadline.async_wait([self = shared_from_this(), peer, index, lane](const asio::error_code& failed) {
-    // If this rank is connecting, the connector has its own deadline, and its error says more.
+    // If this rank is connecting, the connector's own deadline ends the attempt, with a more precise error.
     if (failed || self->closed_ || !lane->connectors.empty() || peer->state != PeerState::kOpen) return;
     self->FailLane(
         peer, index,
@@ -449,18 +455,18 @@ void Group::OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection)
   const auto refuse = [&](ErrorCode code, std::string text) {
     context_.acceptor.Reject(connection, {Verdict::kRefused, code, std::move(text)});
   };
-  if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has ended before");
+  if (peer->state == PeerState::kEnded) return refuse(ErrorCode::kClosed, "the control connection has already ended");
   if (context_.options.tls && hello.streams != 1) {
-    return refuse(ErrorCode::kProtocol, "a lane of two sockets; with TLS it has one");
+    return refuse(ErrorCode::kProtocol, "the lane has two sockets, but with TLS it must have one");
   }
-  if (hello.from < config_.rank) return refuse(ErrorCode::kProtocol, "lanes are connected by the higher rank");
+  if (hello.from < config_.rank) return refuse(ErrorCode::kProtocol, "only the higher of two ranks may connect a lane");
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, hello.index);
   if (lane->over || (lane->streams_seen & (1u << hello.stream)) != 0) {
-    return refuse(ErrorCode::kProtocol, fmt::format("lane {} is connected already", hello.index));
+    return refuse(ErrorCode::kProtocol, fmt::format("lane {} is already connected", hello.index));
   }
   Fd fd = connection->Accept();
   if (!fd) {
-    ++context_.options.counters->abandoned;  // the peer tries again
+    ++context_.options.counters->abandoned;  // the peer will try again
     return;
   }
   ++context_.options.counters->established;
@@ -472,7 +478,7 @@ void Group::HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t stre
   const std::shared_ptr<LaneInProgress> lane = LaneAt(peer, index);
   if (closed_ || lane->over) return;
   SetNoDelay(fd.get());
-  if (!we_called) {  // otherwise the connector did it before connecting, which is better
+  if (!we_called) {  // otherwise the connector has set these options before connecting
     SetCongestionControl(fd.get(), CongestionControlFor(peer->rank, we_called));
     SetBuffers(fd.get(), context_.options.socket_buffer_bytes);
   }

@@ -2,11 +2,11 @@
 // made. The owner's side of the same endpoint is endpoint.h; both share the mailbox.
 //
 // Which rank connects: the rank that first needs a lane makes the control connection, unless there is one already. If
-// both ranks connect at once, the higher rank's connection is kept as soon as its hello was sent. The higher rank then
-// replies kTryAgain to the lower rank, which accepts the higher rank's connection and drops its own. A hello that was
-// sent either arrives, or its connection breaks and the hello is sent again. So exactly one connection is established,
-// and messages wait in the one ControlChannel until then. Lanes are always connected by the higher rank; the lower rank
-// asks for one over the control connection.
+// both ranks connect at the same time, the higher rank's connection is kept as soon as its hello was sent. The higher
+// rank then replies kTryAgain to the lower rank, which accepts the higher rank's connection and drops its own. A hello
+// that was sent either arrives, or its connection breaks and the hello is sent again. So exactly one connection is
+// established, and messages wait in the one ControlChannel until then. Lanes are always connected by the higher rank;
+// the lower rank asks for a lane over the control connection.
 //
 // Thread rule: the control thread, except where marked.
 #pragma once
@@ -41,7 +41,7 @@ struct GroupConfig {
   PeerObserver* observer = nullptr;
   Duration connect_timeout{};
   std::shared_ptr<Mailbox> mailbox;
-  std::shared_ptr<const RankFrame> frame = nullptr;  // for the log
+  std::shared_ptr<const RankFrame> frame = nullptr;  // how log lines name ranks
 };
 
 // The objects that all groups of a transport share. They outlive the groups.
@@ -51,7 +51,7 @@ struct GroupContext {
   const TcpAddress& self;
   const std::vector<LocalAddress>& local;
   HandshakeAcceptor& acceptor;
-  bool& warned_of_networks;  // only the control thread uses it
+  bool& warned_of_networks;  // whether the warning about networks was logged; only the control thread uses it
   const std::vector<std::string> system_congestion_control = {SystemCongestionControl()};
 };
 
@@ -70,9 +70,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // From now on SendControl queues messages to `peer`.
   void Expect(Rank peer);
   bool SendControl(Rank peer, const ControlMessage& message);
-  // Sets the message of Endpoint::LeaveBehind; Close keeps it.
+  // Stores the message of Endpoint::LeaveBehind. Close keeps it.
   void LeaveBehind(const ControlMessage& message);
-  std::string left_behind() const;  // the message as a frame; "": none was set
+  std::string left_behind() const;  // the message as a frame; "": there is no message
   std::vector<Rank> ControlPeers() const;
   bool IsConnected(Rank peer) const;
   bool ControlFlushed() const;
@@ -80,9 +80,9 @@ class Group : public std::enable_shared_from_this<Group> {
   LinkEnd LinkTo(Rank peer) const;
   const GroupConfig& config() const { return config_; }
   bool SameHostAs(Rank peer) const;
-  bool SplitsLanesTo(Rank peer) const;  // a lane is two sockets
-  // The algorithms to try for a connection with `peer`. An accepted connection begins with the setting for this host,
-  // so a connection from another host is reset to the system's algorithm.
+  bool SplitsLanesTo(Rank peer) const;  // whether a lane to that peer consists of two sockets
+  // The congestion control algorithms to try for a connection with `peer`. An accepted connection begins with the
+  // algorithm for connections within this host. So a connection from another host is reset to the system's algorithm.
   const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
  private:
@@ -91,9 +91,8 @@ class Group : public std::enable_shared_from_this<Group> {
     AwakeTimer deadline;
     std::vector<std::shared_ptr<Connector>> connectors;
     bool begun = false;             // this rank connects, or has asked the peer to connect
-    std::uint8_t streams_due = 1;   // sockets not established yet; valid once one was established or begun
-    std::uint8_t streams_seen = 0;  // the streams that are established: a bit for each
-    bool over = false;              // handed over completely, or failed
+    std::uint8_t streams_seen = 0;  // bit i: stream i is established
+    bool over = false;              // all sockets were passed to the owner, or the lane has failed
   };
   enum class PeerState : std::uint8_t { kIdle, kConnecting, kOpen, kEnded };
   struct Peer {
@@ -104,9 +103,9 @@ class Group : public std::enable_shared_from_this<Group> {
     std::shared_ptr<Connector> connector;
     asio::posix::stream_descriptor socket;
     ControlReader reader;
-    std::string address;  // the other end of the control connection
+    std::string address;  // the address of the other end of the control connection
     bool flush_watched = false;
-    bool goodbye = false;             // the peer has sent one
+    bool goodbye = false;             // the peer has sent a goodbye
     std::optional<Error> lane_error;  // the reason why no lane can be made any more
     std::map<std::uint32_t, std::shared_ptr<LaneInProgress>> lanes;
   };
@@ -121,14 +120,15 @@ class Group : public std::enable_shared_from_this<Group> {
 
   void BeginControl(const PeerPtr& peer);
   void OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection);
-  // The control connection is established. `way`: the attempt by which this rank connected; null: the peer connected.
+  // Called when the control connection is established. `way`: the attempt by which this rank connected; null: the peer
+  // connected.
   void ControlStands(const PeerPtr& peer, Fd fd, Wire wire, const Attempt* way);
   void ReadControl(const PeerPtr& peer);
   void OnControlReadable(const PeerPtr& peer);
   void WatchFlush(Rank rank);
-  // False: the peer has ended meanwhile.
+  // False: the connection with the peer has ended because of these frames.
   bool OnFrames(const PeerPtr& peer, std::vector<ControlFrame>& frames);
-  // Ends the control connection. `lost`: the reason if the peer is lost; empty after a goodbye.
+  // Ends the control connection. `lost`: why the peer is lost; empty after a goodbye.
   void EndPeer(const PeerPtr& peer, std::optional<Error> lost);
   Error ErrorAbout(Rank peer, ErrorCode code, std::string message, const std::string& address) const;
 
@@ -137,7 +137,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void OnLaneConnection(const PeerPtr& peer, const IncomingPtr& connection);
   void HandOver(const PeerPtr& peer, std::uint32_t index, std::uint8_t streams, std::uint8_t stream, bool we_called,
                 Fd fd, Wire wire);
-  // The interface that has the socket's local address; "": unknown.
+  // The interface that has the local address of the socket; "": unknown.
   std::string InterfaceOf(int fd) const;
   void FailLane(const PeerPtr& peer, std::uint32_t index, const Error& error);
 
@@ -150,11 +150,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
   mutable std::mutex view_mutex_;  // guards the fields below, which any thread may read
   std::map<Rank, std::shared_ptr<ControlChannel>> channels_;
-  std::map<Rank, std::string> paths_;     // how each established control connection was chosen
-  std::map<Rank, std::string> attempts_;  // for connections that are being made: the state of each address
+  std::map<Rank, std::string> paths_;     // for each rank: the path of its established control connection
+  std::map<Rank, std::string> attempts_;  // for each rank: the state of each address of a connection that is being made
   std::map<Rank, LinkEnd> links_;
   std::string left_behind_;
-  std::map<Rank, std::map<std::uint32_t, std::string>> rails_;  // the paths of lanes on further rails, by rail
+  // For each rank and each further rail: the path of the lane to that rank.
+  std::map<Rank, std::map<std::uint32_t, std::string>> rails_;
 };
 
 }  // namespace rondo::tcp

@@ -22,7 +22,7 @@ std::string_view MagicOf(MessageReader::Kind kind) {
   return kProofMagic;
 }
 
-// A nonce or proof; empty if bytes are missing.
+// Reads a nonce or a proof; returns nullopt if bytes are missing.
 template <std::size_t size>
 std::optional<std::array<std::byte, size>> ReadArray(ByteReader& reader) {
   const Bytes bytes = AsBytes(reader.Raw(size));
@@ -86,17 +86,18 @@ Status MessageReader::Feed(Bytes bytes) {
   const Bytes magic = AsBytes(MagicOf(kind_));
   const std::size_t seen = std::min(collected_.size(), magic.size());
   if (!std::equal(magic.begin(), magic.begin() + static_cast<std::ptrdiff_t>(seen), collected_.begin())) {
-    return Fail(ErrorCode::kProtocol, "the other side does not speak Rondo");
+    return Fail(ErrorCode::kProtocol, "the other side does not speak Rondo's protocol");
   }
   if (collected_.size() < kPreambleBytes) return {};
   const auto version = LoadLittle<std::uint16_t>(collected_.data() + 8);
   if (version != kWireVersion) {
-    return Fail(ErrorCode::kVersionMismatch, "the other side speaks version {} of the protocol, this one version {}",
-                version, kWireVersion);
+    return Fail(ErrorCode::kVersionMismatch,
+                "the other side uses version {} of the protocol, but this side uses version {}", version, kWireVersion);
   }
   const std::size_t body_bytes = LoadLittle<std::uint16_t>(collected_.data() + 10);
   if (body_bytes > kMaxHandshakeBytes) {
-    return Fail(ErrorCode::kProtocol, "a handshake of {} bytes; at most {}", body_bytes, kMaxHandshakeBytes);
+    return Fail(ErrorCode::kProtocol, "a handshake message has {} bytes; at most {} are allowed", body_bytes,
+                kMaxHandshakeBytes);
   }
   body_bytes_ = body_bytes;
   body_bytes_known_ = true;
@@ -120,13 +121,16 @@ Result<Hello> MessageReader::hello() const {
   hello.job = reader.Text<std::uint8_t>();
   hello.from_instance = reader.Text<std::uint8_t>();
   hello.to_instance = reader.Text<std::uint8_t>();
-  if (proves > 1) return Fail(ErrorCode::kProtocol, "a hello that says {} of its token", proves);
+  if (proves > 1)
+    return Fail(ErrorCode::kProtocol,
+                "a hello has {} in the field that says whether the client has a token; expected 0 or 1", proves);
   if (proves == 1) hello.nonce = ReadArray<kNonceBytes>(reader);
-  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a hello whose fields do not fill its {} bytes", body_bytes_);
-  if (kind != 1 && kind != 2) return Fail(ErrorCode::kProtocol, "a hello of kind {}", kind);
+  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "the fields of a hello do not fill its {} bytes", body_bytes_);
+  if (kind != 1 && kind != 2) return Fail(ErrorCode::kProtocol, "a hello has the unknown kind {}", kind);
   hello.kind = static_cast<ConnectionKind>(kind);
   if (hello.streams < 1 || hello.streams > 2 || hello.stream >= hello.streams) {
-    return Fail(ErrorCode::kProtocol, "a hello for stream {} of {}", hello.stream, hello.streams);
+    return Fail(ErrorCode::kProtocol, "a hello names stream {} of {}; expected stream 0 of 1, or 0 or 1 of 2",
+                hello.stream, hello.streams);
   }
   return hello;
 }
@@ -143,8 +147,8 @@ Result<Reply> MessageReader::reply() const {
   } else if (reader.remaining() > 0) {
     reply.proof = ReadArray<kProofBytes>(reader);
   }
-  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a reply whose fields do not fill its {} bytes", body_bytes_);
-  if (verdict < 1 || verdict > 5) return Fail(ErrorCode::kProtocol, "a reply with verdict {}", verdict);
+  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "the fields of a reply do not fill its {} bytes", body_bytes_);
+  if (verdict < 1 || verdict > 5) return Fail(ErrorCode::kProtocol, "a reply has the unknown verdict {}", verdict);
   reply.verdict = static_cast<Verdict>(verdict);
   return reply;
 }
@@ -153,36 +157,38 @@ Result<TokenProof> MessageReader::proof() const {
   RONDO_CHECK(complete() && kind_ == Kind::kProof);
   ByteReader reader(Bytes(collected_).subspan(kPreambleBytes));
   const auto proof = ReadArray<kProofBytes>(reader);
-  if (!reader.AtEnd()) return Fail(ErrorCode::kProtocol, "a proof of {} bytes", body_bytes_);
+  if (!reader.AtEnd())
+    return Fail(ErrorCode::kProtocol, "a proof of the job token has {} bytes; expected {}", body_bytes_, kProofBytes);
   return *proof;
 }
 
 Reply JudgeHello(const Hello& hello, const Identity& self) {
   if (hello.job != self.job) {
-    return Refuse(ErrorCode::kStale,
-                  fmt::format("this process belongs to job '{}', the client to '{}'", self.job, Printable(hello.job)));
+    return Refuse(ErrorCode::kStale, fmt::format("this process belongs to job '{}', but the client belongs to job '{}'",
+                                                 self.job, Printable(hello.job)));
   }
   if (hello.generation != self.generation) {
-    return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, the client of generation {}",
+    return Refuse(ErrorCode::kStale, fmt::format("this process is of generation {}, but the client is of generation {}",
                                                  self.generation, hello.generation));
   }
   if (hello.to_instance != self.instance) {
-    return Refuse(ErrorCode::kStale, "the client means another process that used to have this address");
+    return Refuse(ErrorCode::kStale, "the client expects an earlier process, which used to have this address");
   }
   return {};
 }
 
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances) {
   if (hello.to != self) {
-    return Refuse(ErrorCode::kMismatch, fmt::format("this is rank {}, the client means rank {}", self, hello.to));
+    return Refuse(ErrorCode::kMismatch, fmt::format("this is rank {}, but the client expects rank {}", self, hello.to));
   }
   if (hello.from < 0 || static_cast<std::size_t>(hello.from) >= instances.size() || hello.from == self) {
-    return Refuse(ErrorCode::kMismatch, fmt::format("the client says it is rank {} of {}, and this is rank {}",
+    return Refuse(ErrorCode::kMismatch, fmt::format("the client says that it is rank {} of {}, but this is rank {}",
                                                     hello.from, instances.size(), self));
   }
   if (hello.from_instance != instances[static_cast<std::size_t>(hello.from)]) {
-    return Refuse(ErrorCode::kStale,
-                  fmt::format("rank {} of this group is another process than the client", hello.from));
+    return Refuse(
+        ErrorCode::kStale,
+        fmt::format("the client says that it is rank {} of this group, but that rank is another process", hello.from));
   }
   return {};
 }

@@ -1,9 +1,9 @@
-// The first bytes on every TCP connection: which process connects, for what, and whether it is accepted. Sans-I/O:
-// bytes in, bytes out; the control plane moves them. Layout: docs/WIRE.md, "Handshake".
+// The first bytes on every TCP connection. They say which process connects, for what, and whether it is accepted.
+// Sans-I/O: the control plane moves the bytes. Layout: docs/WIRE.md, "Handshake".
 //
-// This file has the messages and the checks of their contents; handshake_sides.h has their order, and the proofs of
-// knowing the job's token. Each message contains its length. A reader takes exactly that many bytes (`wanted`), so that
-// later bytes stay in the socket for its next owner.
+// This file defines the messages and the checks of their contents. handshake_sides.h defines their order, and how each
+// side proves that it knows the job's token. Each message contains its length. A reader takes exactly that many bytes
+// (`wanted`), so that later bytes stay in the socket for its next owner.
 //
 // Thread rule: plain values; one thread at a time uses a reader.
 #pragma once
@@ -23,44 +23,47 @@
 namespace rondo::tcp {
 
 inline constexpr std::uint16_t kWireVersion = 2;
-inline constexpr std::size_t kPreambleBytes = 12;  // magic, version, length of the rest; the same in every version
-inline constexpr std::size_t kMaxHandshakeBytes = 1024;  // of the rest; a larger length is refused without allocating
+// The size of magic, version, and the length of the remaining bytes. It is the same in every version.
+inline constexpr std::size_t kPreambleBytes = 12;
+// The limit for the number of remaining bytes. A larger length is refused before anything is allocated.
+inline constexpr std::size_t kMaxHandshakeBytes = 1024;
 inline constexpr std::size_t kMaxReplyTextBytes = 512;
 
 enum class ConnectionKind : std::uint8_t { kControl = 1, kLane = 2 };
 
 struct Hello {
   ConnectionKind kind = ConnectionKind::kControl;
-  std::uint8_t streams = 1;  // sockets of this lane: 1, or 2 with one direction each (lane.h)
+  std::uint8_t streams = 1;  // number of sockets of this lane: 1, or 2 with one direction each (lane.h)
   std::uint8_t stream = 0;   // the number of this socket: 0 carries the client's bytes, 1 the server's
-  std::uint32_t index = 0;   // of the lane
+  std::uint32_t index = 0;   // the lane's index
   std::uint32_t rail = 0;
   std::uint64_t communicator = 0;
   std::uint64_t generation = 0;
   Rank from = kNoRank;
   Rank to = kNoRank;
-  std::string job;             // at most 255 bytes, like the two below
-  std::string from_instance;   // of the connecting process
-  std::string to_instance;     // of the process that the client wants to reach
-  std::optional<Nonce> nonce;  // set: the client has a job token, and can prove it
+  std::string job;             // at most 255 bytes, like from_instance and to_instance
+  std::string from_instance;   // the instance of the connecting process
+  std::string to_instance;     // the instance of the process that the client wants to reach
+  std::optional<Nonce> nonce;  // set if the client has a job token, and can prove that it knows the token
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
 enum class Verdict : std::uint8_t {
   kAccepted = 1,
-  kHeld = 2,      // the client is a peer, but its endpoint is not open yet: wait, another reply follows
-  kTryAgain = 3,  // not now (a limit, or both connected at once): `text` says why
-  kRefused = 4,   // never: `code` and `text` say why
-  kProve = 5,     // send a proof over `nonce` that you know the job's token; another reply follows
+  kHeld = 2,      // this process has not opened the endpoint yet: the client must wait for another reply
+  kTryAgain = 3,  // not now (a limit, or both ranks connected at the same time); `text` is the reason
+  kRefused = 4,   // never; `code` and `text` are the reason
+  kProve = 5,     // the client must send a proof over `nonce` that it knows the job's token; another reply follows
 };
 
 struct Reply {
   Verdict verdict = Verdict::kAccepted;
   ErrorCode code = ErrorCode::kInternal;  // meaningful for kTryAgain and kRefused
-  std::string text;                       // meaningful for the same verdicts; cut to kMaxReplyTextBytes on the wire
-  std::optional<Nonce> nonce = {};        // the server's; only with kProve
-  std::optional<TokenProof> proof = {};   // the server's proof of the token; only if the client has proved it
+  std::string text;                 // meaningful for kTryAgain and kRefused; cut to kMaxReplyTextBytes when it is sent
+  std::optional<Nonce> nonce = {};  // the server's nonce; only with kProve
+  // The server's proof that it knows the token; only after the client has proved that it knows the token.
+  std::optional<TokenProof> proof = {};
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
@@ -77,14 +80,15 @@ class MessageReader {
   enum class Kind : std::uint8_t { kHello, kReply, kProof };
   explicit MessageReader(Kind kind) : kind_(kind) {}
 
-  // How many bytes to read next at most; 0 when the message is complete.
+  // The largest number of bytes to read next; 0 when the message is complete.
   std::size_t wanted() const;
   // REQUIRES: bytes.size() <= wanted(). kProtocol: the sender is not Rondo (detected at the first wrong byte).
   // kVersionMismatch: the sender is another version of Rondo; the error names both versions.
   Status Feed(Bytes bytes);
   bool complete() const { return body_bytes_known_ && collected_.size() == kPreambleBytes + body_bytes_; }
 
-  // REQUIRES: complete(), and the reader's kind. kProtocol names the field.
+  // REQUIRES: complete(), and this reader was made for that kind of message. kProtocol: a field is wrong; the error
+  // names it.
   Result<Hello> hello() const;
   Result<Reply> reply() const;
   Result<TokenProof> proof() const;
@@ -104,10 +108,10 @@ struct Identity {
   std::uint64_t generation = 0;
   std::string instance;
 };
-// Checks whether the client belongs to this job and generation and wants to reach this process.
+// Checks that the client belongs to this job and generation, and wants to reach this process.
 Reply JudgeHello(const Hello& hello, const Identity& self);
-// Checks whether the ranks of the hello fit the endpoint. `instances`: the instance of each process of the group, by
-// rank.
+// Checks that the ranks in the hello fit the endpoint. `instances`: the instance of each process of the group, in the
+// order of ranks.
 Reply JudgeRanks(const Hello& hello, Rank self, const std::vector<std::string>& instances);
 
 }  // namespace rondo::tcp

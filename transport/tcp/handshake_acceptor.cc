@@ -14,7 +14,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;  // then the control thread does its other work
+constexpr int kAcceptsPerTurn = 64;  // after this many connections in a row, the control thread does its other work
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kLogInterval = std::chrono::seconds(10);
 
@@ -27,8 +27,8 @@ bool IncomingConnection::SendBytes(Bytes bytes) {
   return wire_.SendAll(socket_.native_handle(), bytes);
 }
 
-// If this thread has not run for a while, a client may have given up: its hello has arrived, and then the end of its
-// stream.
+// If this thread has not run for a while, the client may have given up. Then its hello has arrived, and after it the
+// end of its stream.
 bool IncomingConnection::HasLeft() {
   char byte = 0;
   const ssize_t next = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -123,7 +123,7 @@ bool HandshakeAcceptor::AcceptOne(Listener& listener, bool has_room) {
   return true;
 }
 
-// Accepts one client at a time: the descriptor is free again when that client has its reply.
+// Accepts one client at a time, because the spare descriptor is free again only when that client has its reply.
 void HandshakeAcceptor::AcceptBySpare(Listener& listener) {
   if (!spare_) return;
   spare_.Close();
@@ -144,13 +144,14 @@ void HandshakeAcceptor::AcceptAll(Listener& listener) {
       AcceptBySpare(listener);
       return Pause(listener, error);
     }
-    // All other errors (ECONNABORTED, EINTR, network errors of that connection) concern only that one client.
+    // All other errors (ECONNABORTED, EINTR, network errors of that connection) affect only this one client.
   }
   WaitForConnections(listener);
 }
 
 void HandshakeAcceptor::Pause(Listener& listener, int error) {
-  // The listener stays readable, so waiting for it would spin. During the pause clients wait in its backlog.
+  // The listener stays readable, so this thread would spin if it waited for the listener now. During the pause clients
+  // wait in the listener's backlog.
   ++options_.counters->accept_errors;
   LogNowAndThen(LogLevel::kWarning,
                 SystemError(error, "cannot accept connections for now", ErrorCode::kResource).ToString());
@@ -164,8 +165,8 @@ void HandshakeAcceptor::Pause(Listener& listener, int error) {
 
 void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool has_room) {
   if (pending_.size() >= options_.max_pending_handshakes) {
-    // A peer sends its hello as soon as it has connected, so the longest silent client is the least likely to be a
-    // peer. If it is one, it tries again.
+    // A peer sends its hello as soon as it has connected. So the client that has been silent for longest is the least
+    // likely to be a peer. If it is a peer, it tries again.
     const auto silent = std::find_if(pending_.begin(), pending_.end(), [](const auto& c) { return !c->spoke_; });
     const IncomingPtr oldest = silent != pending_.end() ? *silent : pending_.front();
     ++options_.counters->evicted;
@@ -193,7 +194,7 @@ void HandshakeAcceptor::StartHandshake(Fd fd, const SocketAddress& remote, bool 
       return Drop(connection, "it did not prove in time that it knows the job's token", LogLevel::kWarning);
     }
     ++options_.counters->unknown;
-    Drop(connection, connection->spoke_ ? "its hello was not complete in time" : "it said nothing");
+    Drop(connection, connection->spoke_ ? "its hello was not complete in time" : "it sent nothing");
   });
   Read(connection);
 }
@@ -211,15 +212,16 @@ void HandshakeAcceptor::Read(const IncomingPtr& connection) {
           if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Read(connection);
           if (got < 0 && connection->wire_.failure()) return OnTlsFailure(connection);
           if (got <= 0 && connection->side_.challenged()) {
-            // A peer also does this, if both connect at once and the other connection is kept.
+            // A peer also closes a connection if both connect at once and the other connection is kept.
             ++options_.counters->abandoned;
-            return Drop(connection, "it went away before it had proved that it knows the job's token");
+            return Drop(connection, "it disconnected before it proved that it knows the job's token");
           }
           if (got <= 0) {
-            // If two peers connect to each other at once, one of them gives up, perhaps during TLS's handshake.
+            // If two peers connect to each other at once, one of them gives up its connection, perhaps during TLS's
+            // handshake.
             const bool spoke_tls = options_.tls && BeginsTls(connection->wire_.beginning());
             ++(spoke_tls ? options_.counters->abandoned : options_.counters->unknown);
-            return Drop(connection, "it went away before its hello was complete");
+            return Drop(connection, "it disconnected before its hello was complete");
           }
           const auto next = connection->side_.Feed(Bytes(bytes).first(static_cast<std::size_t>(got)));
           if (!next) return OnBroken(connection, next.error());
@@ -233,7 +235,7 @@ void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& err
   switch (error.code()) {
     case ErrorCode::kVersionMismatch:
       ++options_.counters->refused;
-      connection->Send({Verdict::kRefused, error.code(), "seen from there, " + error.message()});
+      connection->Send({Verdict::kRefused, error.code(), "as that process sees it, " + error.message()});
       break;
     case ErrorCode::kAuth:
       ++options_.counters->auth_failed;
@@ -242,7 +244,7 @@ void HandshakeAcceptor::OnBroken(const IncomingPtr& connection, const Error& err
     case ErrorCode::kResource: ++options_.counters->retry_requested; break;  // the client tries again
     default:
       ++options_.counters->unknown;
-      // This reply tells a TLS client why the connection ends.
+      // This reply gives a TLS client the reason why the connection ends.
       if (!options_.tls && BeginsTls(connection->wire_.beginning())) connection->SendBytes(kTlsNotSpoken);
   }
   Drop(connection, error.message(), error.code() == ErrorCode::kAuth ? LogLevel::kWarning : LogLevel::kInfo);
@@ -259,7 +261,7 @@ void HandshakeAcceptor::OnTlsFailure(const IncomingPtr& connection) {
   }
   ++options_.counters->auth_failed;
   connection->wire_ = Wire();
-  connection->Send({Verdict::kRefused, ErrorCode::kAuth, "this process wants TLS, and the client does not speak it"});
+  connection->Send({Verdict::kRefused, ErrorCode::kAuth, "this process requires TLS, but the client does not use it"});
   Drop(connection, why, LogLevel::kWarning);
 }
 
@@ -272,7 +274,7 @@ void HandshakeAcceptor::OnHello(const IncomingPtr& connection) {
   if (!connection->has_room_) KeepSpare();  // a descriptor may be free by now
   if (!connection->has_room_ && !spare_) {
     return Reject(connection,
-                  {Verdict::kTryAgain, ErrorCode::kResource, "it cannot take connections: " + SystemWords(EMFILE)});
+                  {Verdict::kTryAgain, ErrorCode::kResource, "it cannot accept connections: " + SystemWords(EMFILE)});
   }
   on_connection_(connection);
 }

@@ -1,7 +1,8 @@
-// The listening side: accepts connections and reads their hello, in bounded number and time. Foreign clients (other
-// protocols, random bytes, silence) are dropped and counted, and log lines about them are limited in rate. They get no
-// reply except TLS's own alerts, and never disturb the job. An unauthenticated client does not disturb it either, and
-// learns only that it has not proved to know the token.
+// The listening side accepts connections and reads a hello from each. The number of pending connections and the time
+// for a hello are limited. Foreign clients (other protocols, random bytes, silence) are dropped and counted, and log
+// lines about them are limited in rate. They get no reply except TLS's own alerts, and never disturb the job. An
+// unauthenticated client does not disturb the job either, and learns only that it has not proved that it knows the
+// token.
 //
 // Thread rule: the control thread. The constructor and the destructor must run while the control thread does not run.
 #pragma once
@@ -26,7 +27,7 @@
 
 namespace rondo::tcp {
 
-// An accepted connection that has not received a verdict yet.
+// An accepted connection for which no verdict was sent yet.
 class IncomingConnection : public std::enable_shared_from_this<IncomingConnection> {
  public:
   IncomingConnection(asio::io_context& io, std::shared_ptr<const JobToken> token)
@@ -41,12 +42,12 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   Fd Accept();
   // Returns the object that reads and writes the socket. Call it after Accept.
   Wire TakeWire() { return std::move(wire_); }
-  // Sends a reply that ends the connection.
+  // Sends a reply after which the connection ends.
   void Dismiss(const Reply& reply);
-  // Closes the connection without a reply, and without allocating. A peer tries again.
+  // Closes the connection without a reply, and without allocating. A client that is a peer tries again.
   void HangUp();
   // Asks the client to wait. `gone` is called if the client closes the connection or sends anything before its verdict,
-  // or when `limit` has passed.
+  // or if `limit` passes first.
   void Hold(Duration limit, std::function<void()> gone);
 
  private:
@@ -60,14 +61,14 @@ class IncomingConnection : public std::enable_shared_from_this<IncomingConnectio
   Wire wire_;
   std::string remote_;
   bool spoke_ = false;    // at least one byte has arrived
-  bool has_room_ = true;  // false: accepted only to report to the client that no descriptor is left here
+  bool has_room_ = true;  // false: accepted only to report to the client that this process has no descriptor left
 };
 using IncomingPtr = std::shared_ptr<IncomingConnection>;
 
 class HandshakeAcceptor {
  public:
-  // `options` outlives the acceptor. `identity`: the values against which hellos are checked. `on_connection` gets the
-  // connections of clients that belong to this job and generation, and want to reach this process.
+  // `options` must outlive the acceptor. `identity`: the values against which hellos are checked. `on_connection` gets
+  // the connections of clients that belong to this job and generation, and want to reach this process.
   HandshakeAcceptor(asio::io_context& io, const TcpOptions& options, const Clock& clock, Identity identity,
                     std::function<void(IncomingPtr)> on_connection);
   ~HandshakeAcceptor();
@@ -78,22 +79,22 @@ class HandshakeAcceptor {
 
   // Ends a connection with a verdict, and counts it.
   void Reject(const IncomingPtr& connection, const Reply& reply);
-  // Must be called after an exception in a handler, which may have left a connection unread. Closes all connections
-  // whose hello has not arrived yet; their clients try again. Restarts accepting on listeners for which no handler
-  // waits.
+  // Must be called after an exception in a handler, because some connections may then never be read. Closes all
+  // connections whose hello has not arrived yet; their clients try again. Resumes accepting on listeners for which no
+  // handler waits.
   void DropPending();
 
  private:
   struct Listener {
     explicit Listener(asio::io_context& io) : socket(io) {}
     asio::posix::stream_descriptor socket;
-    bool waits = false;  // a pending handler will call AcceptAll
+    bool waits = false;  // a pending handler of this listener will call AcceptAll
   };
 
   void WaitForConnections(Listener& listener);
   void AcceptAll(Listener& listener);
   void Pause(Listener& listener, int error);
-  bool AcceptOne(Listener& listener, bool has_room);  // false: errno says why not
+  bool AcceptOne(Listener& listener, bool has_room);  // false: errno says why nothing was accepted
   void AcceptBySpare(Listener& listener);
   void KeepSpare();
   void StartHandshake(Fd fd, const SocketAddress& remote, bool has_room);
@@ -110,8 +111,8 @@ class HandshakeAcceptor {
   const Identity identity_;
   const std::function<void(IncomingPtr)> on_connection_;
   std::list<Listener> listeners_;
-  // A descriptor in reserve. It is closed when the process has no other left, so that a client can be accepted and
-  // receive that reason.
+  // A spare descriptor. If the process has no other descriptor left, the spare one is closed. Then a client can be
+  // accepted and get the reason why it is rejected.
   Fd spare_;
   std::deque<IncomingPtr> pending_;  // oldest first, at most max_pending_handshakes
   TimePoint next_log_{};

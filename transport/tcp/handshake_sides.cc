@@ -8,7 +8,7 @@ namespace {
 constexpr HandshakeNames kNames{
     .client_label = "tcp caller", .server_label = "tcp called", .client = "the client", .server = kThisProcess};
 
-// The bytes of a reply that precede its proof.
+// The bytes of a reply before its proof.
 Bytes BeforeProof(Bytes reply) { return reply.first(reply.size() - kProofBytes); }
 
 }  // namespace

@@ -6,8 +6,8 @@
 //   server -> client   replies, each with a proof
 //
 // base/handshake.h says what each side proves. The server refuses a client without its token (kAuth, with a text)
-// before it checks any other part of the hello. A client with a token accepts no reply without a proof. Only the kAuth
-// refusal has no proof: a proof would give the client material to guess a weak token. Layout: docs/WIRE.md,
+// before it checks any other part of the hello. A client with a token accepts no reply without a proof. The only
+// exception is the kAuth refusal, because a proof would help the client to guess a weak token. Layout: docs/WIRE.md,
 // "Handshake".
 //
 // Thread rule: one thread at a time uses an object.
@@ -27,15 +27,15 @@ namespace rondo::tcp {
 
 class ServerHandshake {
  public:
-  // `token` null: this process has none.
+  // `token`: null if this process has none.
   explicit ServerHandshake(std::shared_ptr<const JobToken> token);
 
   enum class Next : std::uint8_t {
-    kRead,   // as many bytes as are wanted
-    kSend,   // challenge(), then read on
-    kJudge,  // the token is right: check hello()
+    kRead,   // the caller must read up to wanted() bytes
+    kSend,   // the caller must send challenge(), and then read again
+    kJudge,  // hello() and any proof are complete: the caller must check hello()
   };
-  // How many bytes to read next at most; 0 at kJudge.
+  // The largest number of bytes to read next; 0 at kJudge.
   std::size_t wanted() const { return reader_.wanted(); }
   // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol: the client is not Rondo, so it gets
   // no reply. kVersionMismatch, kAuth and kResource (no random bytes): refuse the client with the error's text.
@@ -46,7 +46,7 @@ class ServerHandshake {
   bool challenged() const { return proof_.challenged(); }
   // REQUIRES: kJudge.
   const Hello& hello() const { return hello_; }
-  // The reply as bytes, with a proof if the client has proved to know the token.
+  // The reply as bytes. It contains a proof if the client has proved that it knows the token.
   std::vector<std::byte> Encode(Reply reply) const;
 
  private:
@@ -61,20 +61,20 @@ class ServerHandshake {
 
 class ClientHandshake {
  public:
-  // `token` null: this process has none. kResource: no random bytes for the hello.
+  // `token`: null if this process has none. kResource: the system gave no random bytes for the hello.
   static Result<ClientHandshake> Begin(Hello hello, std::shared_ptr<const JobToken> token);
 
-  // To be sent first.
+  // The bytes that the caller must send first.
   const std::vector<std::byte>& hello_bytes() const { return hello_bytes_; }
 
   enum class Next : std::uint8_t {
-    kRead,   // as many bytes as are wanted
-    kSend,   // proof(), then read on
+    kRead,   // the caller must read up to wanted() bytes
+    kSend,   // the caller must send proof(), and then read again
     kReply,  // reply() is complete; after kHeld another reply follows
   };
   std::size_t wanted() const { return reader_.wanted(); }
   // REQUIRES: bytes.size() <= wanted(), not empty, and no error before. kProtocol, kVersionMismatch: as in
-  // MessageReader. kAuth: both sides do not know the same token, or one of them has none.
+  // MessageReader. kAuth: the sides do not have the same token, or only one of them has a token.
   Result<Next> Feed(Bytes bytes);
 
   const std::vector<std::byte>& proof() const { return proof_; }

@@ -23,8 +23,8 @@
 namespace rondo::tcp {
 namespace {
 
-// The names in a folder; none if there is no such folder. (std::filesystem::directory_iterator would end the process
-// when memory runs out: its increment is noexcept, but allocates.)
+// The names in a folder; empty if there is no such folder. (std::filesystem::directory_iterator would end the process
+// when memory runs out, because its increment is noexcept but allocates.)
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   const auto close = [](DIR* directory) { closedir(directory); };
@@ -36,7 +36,7 @@ std::vector<std::string> NamesIn(const std::string& folder) {
 
 bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// "eth0" -> {"mlx5_0"}; empty: there is no RDMA device.
+// Maps interfaces to their RDMA devices: "eth0" -> {"mlx5_0"}. Empty: there is no RDMA device.
 std::map<std::string, std::vector<std::string>> RdmaDevices() {
   const std::string folder = "/sys/class/infiniband";
   std::map<std::string, std::vector<std::string>> devices;
@@ -46,7 +46,7 @@ std::map<std::string, std::vector<std::string>> RdmaDevices() {
   return devices;
 }
 
-// "100 Gb/sec (4X EDR)" -> 100000, for the RDMA port to which an interface belongs.
+// The speed of the RDMA port to which an interface belongs, in Mbit/s: "100 Gb/sec (4X EDR)" -> 100000.
 std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
   int port = 0;  // counted from 0
   std::ifstream(net_folder + "/dev_port") >> port;
@@ -60,12 +60,13 @@ std::uint32_t RdmaMbps(const std::string& net_folder, const std::string& sys) {
   return 0;
 }
 
-// `below`: how many interfaces may be stacked below `interface`.
+// `below`: the largest number of interfaces that may be stacked below `interface`.
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys, int below) {
   const std::string folder = sys + "/class/net/" + interface;
-  // A veth pair claims 10 Gbit/s, but has no device behind it.
+  // Only a device or a bond reports a true speed. A veth pair, for example, claims 10 Gbit/s but has no device behind
+  // it.
   if (Exists(folder + "/device") || Exists(folder + "/bonding")) {
-    double mbps = 0;  // -1: its driver does not report a speed
+    double mbps = 0;  // -1: the driver does not report a speed
     std::ifstream(folder + "/speed") >> mbps;
     return mbps > 0 ? static_cast<std::uint32_t>(mbps) : RdmaMbps(folder, sys);
   }
@@ -160,7 +161,7 @@ LinkEnd LinkOf(const std::string& interface) {
 }
 
 std::uint32_t MbpsOf(const std::string& interface, const std::string& sys) {
-  constexpr int kDeepest = 4;  // a VLAN on a bridge on a VLAN on a port
+  constexpr int kDeepest = 4;  // enough for a VLAN on a bridge on a VLAN on a port
   return MbpsOf(interface, sys, kDeepest);
 }
 
@@ -195,14 +196,15 @@ Result<InterfaceExpression> InterfaceExpression::Parse(std::string_view text) {
     item.exact = exact;
     if (part.starts_with('=')) {
       item.exact = true;
-      exact = exact || first;  // in front of the list it applies to the whole list, as in NCCL
+      exact = exact || first;  // a '=' at the start applies to the whole list, as in NCCL
       part.remove_prefix(1);
     }
     first = false;
-    if (part.empty()) return Fail(ErrorCode::kInvalidArgument, "empty item in the interface expression '{}'", whole);
+    if (part.empty())
+      return Fail(ErrorCode::kInvalidArgument, "the interface expression '{}' has an empty item", whole);
     if (part.find_first_of("^=") != std::string_view::npos) {
-      return Fail(ErrorCode::kInvalidArgument, "'{}' in the interface expression '{}': ^ and = only stand in front",
-                  part, whole);
+      return Fail(ErrorCode::kInvalidArgument,
+                  "'{}' in the interface expression '{}': ^ and = are allowed only at its beginning", part, whole);
     }
     const std::size_t slash = part.find('/');
     const auto ip = IpAddress::Parse(part.substr(0, slash));
@@ -220,8 +222,8 @@ Result<InterfaceExpression> InterfaceExpression::Parse(std::string_view text) {
         const auto [end, error] = std::from_chars(bits.data(), bits.data() + bits.size(), item.prefix_bits);
         if (error != std::errc() || end != bits.data() + bits.size() || item.prefix_bits < 0 ||
             item.prefix_bits > most) {
-          return Fail(ErrorCode::kInvalidArgument, "'{}' in the interface expression '{}': the prefix is 0 to {} bits",
-                      part, whole, most);
+          return Fail(ErrorCode::kInvalidArgument,
+                      "'{}' in the interface expression '{}': expected a prefix of 0 to {} bits", part, whole, most);
         }
       }
     }
@@ -255,8 +257,8 @@ Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress
     if (found != all.end()) {
       chosen.push_back(*found);
     } else if (ip->is_v4() && ip->IsLoopback()) {
-      chosen.push_back(
-          {.interface = "lo", .devices = {}, .ip = *ip, .prefix_bits = 8, .up = true});  // this host has all of 127/8
+      // All of 127.0.0.0/8 belongs to this host.
+      chosen.push_back({.interface = "lo", .devices = {}, .ip = *ip, .prefix_bits = 8, .up = true});
     } else {
       return Fail(ErrorCode::kInvalidArgument, "no interface has the address {}; this machine has {}", text, List(all));
     }
@@ -266,7 +268,7 @@ Result<std::vector<LocalAddress>> ChooseAddresses(const std::vector<LocalAddress
   RONDO_ASSIGN(const InterfaceExpression wanted, InterfaceExpression::Parse(expression));
   std::copy_if(all.begin(), all.end(), std::back_inserter(chosen), [&](const auto& a) { return wanted.Matches(a); });
   if (chosen.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "the interface expression '{}' leaves no address; this machine has {}",
+    return Fail(ErrorCode::kInvalidArgument, "the interface expression '{}' matches no address; this machine has {}",
                 expression, List(all));
   }
   const bool speeds_known = std::none_of(chosen.begin(), chosen.end(), [](const LocalAddress& a) {

@@ -18,7 +18,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::size_t kMaxPieces = 24;  // of one system call; the next call takes the rest
+constexpr std::size_t kMaxPieces = 24;  // limit for one system call; the next call takes the remaining pieces
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::size_t TcpLane::Write(std::span<const Bytes> pieces) {
     }
     sent = 0;
   }
-  // If the kernel took only a part, it had no room for the rest and has noted that. So an edge for writing follows when
+  // If the kernel took only a part, its buffer was full. Therefore it reports an edge-triggered event for writing when
   // there is room (TcpEndpoint::Harvest).
   write_blocked_ = static_cast<std::size_t>(sent) < bytes;
   accepted_ += static_cast<std::uint64_t>(sent);
@@ -129,7 +129,7 @@ void TcpLane::Revoke() {
 }
 
 void TcpLane::Adopt(Delivery delivery) {
-  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed: the socket closes here
+  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed; returning closes the socket
   can_send_ = can_send_ || delivery.sends;
   can_receive_ = can_receive_ || delivery.receives;
   (delivery.receives ? receiver_ : sender_) = std::move(delivery.fd);

@@ -1,15 +1,17 @@
 // A lane over one or two TCP sockets.
 //
 // A lane is one duplex socket. Between processes of one host it may be two sockets, one per direction
-// (TcpOptions::split_local_lanes). With two sockets a program that only streams both ways gained a third (2.3 -> 3.0
-// GB/s each way at 64 KiB). With one socket both ends contend for its lock, because loopback delivers inside the
-// sender's system call. Real lanes gained a tenth at 64 KiB (16.5 -> 15.0 us an exchange), and nothing measurable at 1
-// MiB and above. Their latency grew by a third (6.4 -> 8.4 us for a round trip of 4 bytes): acknowledgements no longer
-// share a packet with the answer. So one socket is the default. (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic,
-// medians of 3, other load on the machine.)
+// (TcpOptions::split_local_lanes).
+//
+// One socket is the default because of these measurements (2 vCPUs, Sapphire Rapids class, Linux 6.18, cubic, medians
+// of 3, other load on the machine). With one socket both ends contend for its lock, because loopback delivers inside
+// the sender's system call. So with two sockets a program that only streams both ways gained a third (2.3 -> 3.0 GB/s
+// each way at 64 KiB). Real lanes gained only a tenth at 64 KiB (16.5 -> 15.0 us an exchange), and nothing measurable
+// at 1 MiB and above. But their latency grew by a third (6.4 -> 8.4 us for a round trip of 4 bytes). The reason is that
+// acknowledgements no longer share a packet with the answer.
 //
 // Hot path: Write makes one sendmsg. Peek makes at most one recv, or none while enough bytes are staged. ReadInto
-// copies staged bytes and makes at most one recv straight into the destination. No allocation, no lock.
+// copies staged bytes and makes at most one recv straight into the destination. None of them allocates or locks.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -57,13 +59,13 @@ class TcpLane final : public SocketLane {
   void Broke(std::string_view doing, int error) { SocketLane::Broke(doing, error, sender(), staging_.received()); }
   int sender() const { return sender_ ? sender_.get() : receiver_.get(); }
 
-  Fd receiver_;            // carries the peer's bytes, and this rank's if sender_ is empty
-  Fd sender_;              // only if there are two sockets
+  Fd receiver_;            // carries the peer's bytes, and this rank's bytes too if sender_ is empty
+  Fd sender_;              // set only if there are two sockets
   bool can_send_ = false;  // the socket for this rank's bytes is connected and works
   bool can_receive_ = false;
   bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived; some bytes may still be unread
   bool ended_ = false;          // the peer's end of stream was read
-  bool write_blocked_ = false;  // the last Write was cut short because there was no room
+  bool write_blocked_ = false;  // the latest Write was cut short because there was no room
 
   std::uint64_t accepted_ = 0;
   Staging staging_;

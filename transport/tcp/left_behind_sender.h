@@ -1,7 +1,7 @@
 // The control connection of a peer that connects only after this rank's endpoint has been destroyed. It carries the
 // message that the endpoint left behind (Endpoint::LeaveBehind), and ends when the peer has closed the connection or a
-// limit has passed. Until then the connection stays open: if it were closed, bytes that the peer still sends would
-// cause a reset, which may overtake the message.
+// limit has passed. Until then the connection stays open. If it were closed earlier, bytes that the peer still sends
+// would cause a reset, which may overtake the message.
 //
 // Thread rule: the control thread. The object keeps itself alive until its connection ends.
 #pragma once

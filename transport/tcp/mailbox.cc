@@ -10,7 +10,7 @@ namespace rondo::tcp {
 
 Result<std::shared_ptr<Mailbox>> Mailbox::Create() {
   Fd event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!event) return Fail(SystemError(errno, "no eventfd for an endpoint", ErrorCode::kResource));
+  if (!event) return Fail(SystemError(errno, "cannot create an eventfd for an endpoint", ErrorCode::kResource));
   return std::make_shared<Mailbox>(std::move(event));
 }
 
@@ -44,8 +44,8 @@ bool Mailbox::Arm() {
 
 void Mailbox::Disarm() {
   armed_.store(false);
-  // A waking thread that saw armed_ may still write later. Then the descriptor is readable once too often, which is
-  // harmless.
+  // A waking thread that has loaded armed_ may still write later. Then the descriptor becomes readable once without
+  // need, which is harmless.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
   woken_.store(false);

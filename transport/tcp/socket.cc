@@ -42,7 +42,7 @@ Result<Fd> Listen(const SocketAddress& at, int backlog, bool dual_stack,
 Result<Fd> StartConnect(const SocketAddress& to, const IpAddress* from, int buffer_bytes,
                         const std::vector<std::string>& congestion_control) {
   Fd fd(socket(to.ip.is_v4() ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return Fail(SystemError(errno, "no socket", ErrorCode::kUnsupported));
+  if (!fd) return Fail(SystemError(errno, "cannot create a socket", ErrorCode::kUnsupported));
   LetPortBeReused(fd.get());
   SetBuffers(fd.get(), buffer_bytes);
   SetCongestionControl(fd.get(), congestion_control);
@@ -76,8 +76,8 @@ void SetNoDelay(int fd) { SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 void SetSilenceLimit(int fd, Duration silence) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(silence).count();
-  // The first probe is sent after a third of the limit, then two more, so an idle connection to a dead machine ends in
-  // time.
+  // The first probe is sent after a third of the limit, and two more follow. So an idle connection to a dead machine
+  // ends within the limit.
   const int third_s = static_cast<int>(std::clamp<long long>(ms / 3000, 1, 32767));
   SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, third_s);
@@ -89,7 +89,8 @@ void SetSilenceLimit(int fd, Duration silence) {
 std::string SetCongestionControl(int fd, const std::vector<std::string>& preferred) {
   std::string refused;
   for (const std::string& name : preferred) {
-    // EPERM: not in net.ipv4.tcp_allowed_congestion_control and not root. ENOENT: not built into this kernel.
+    // EPERM: the algorithm is not in net.ipv4.tcp_allowed_congestion_control, and this process is not root. ENOENT:
+    // this kernel does not have the algorithm.
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) break;
     refused += fmt::format("; {}: {}", name, SystemMessage(errno));
   }

@@ -1,5 +1,5 @@
-// The functions of a lane that only its endpoint calls. The lanes of lane.h send bytes as they are, those of tls_lane.h
-// through TLS.
+// The functions of a lane that only its endpoint calls. The lanes of lane.h send bytes as they are. The lanes of
+// tls_lane.h send them through TLS.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -37,16 +37,16 @@ class SocketLane : public Lane {
   // Discards all bytes that have arrived, so that closing does not reset the connection of a peer that has shut down as
   // well.
   virtual void DrainBeforeClose() = 0;
-  // Notes an epoll event. True: the owner must look at the lane, because there are bytes or an end to read, or room
-  // after a Write that was cut short.
+  // Notes an epoll event. True: the owner must look at the lane. Either there are bytes or an end of stream to read, or
+  // there is room again after a Write that was cut short.
   virtual bool Note(std::uint32_t events) = 0;
   // Continues to send accepted bytes.
   virtual void Flush() {}
 
  protected:
-  // Fails the lane: its socket `fd` gave `error`.
+  // Fails the lane because its socket `fd` gave `error`.
   void Broke(std::string_view doing, int error, int fd, std::uint64_t received);
-  // Fails the lane with that error, and adds the names of both ranks.
+  // Fails the lane with `error`, and adds the names of both ranks.
   void BrokeWith(const Error& error);
 
   const LanePeer names_;

@@ -1,8 +1,9 @@
-// The ring of one lane for bytes that have arrived and wait to be consumed, by stream offset. While the ring is empty,
-// its origin moves with the stream, so that short messages always use the same few cache lines. The origin stays a
-// multiple of 64, so that payload at an aligned stream offset is aligned in memory.
+// The ring buffer of one lane. It holds bytes that have arrived and are not consumed yet. A byte's stream offset
+// determines its place in the ring. While the ring is empty, its origin moves with the stream, so that short messages
+// always use the same few cache lines. The origin stays a multiple of 64, so that payload at an aligned stream offset
+// is aligned in memory.
 //
-// Thread rule: that of the lane.
+// Thread rule: as for the lane.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@
 namespace rondo::tcp {
 
 inline constexpr std::size_t kStagingBytes = 256 * 1024;  // a power of two
-inline constexpr std::size_t kLeastFetchBytes = 4096;     // so that a small payload is fetched with its frame header
+// The size is large enough to fetch a small payload together with its frame header.
+inline constexpr std::size_t kLeastFetchBytes = 4096;
 
 class Staging {
  public:
@@ -34,8 +36,8 @@ class Staging {
     return {Bytes(staging_.get() + place, first), Bytes(staging_.get(), size - first)};
   }
 
-  // Room for the next bytes, in two parts: the larger of kLeastFetchBytes and `bytes`, or less if the ring has less
-  // room.
+  // Returns free space of the ring for the next bytes, in two parts. Its size is the larger of kLeastFetchBytes and
+  // `bytes`, or all free space if the ring has less.
   std::array<MutableBytes, 2> Room(std::size_t bytes) {
     if (staged() == 0) origin_ = received_ / kLineBytes * kLineBytes;
     const std::size_t size = std::min(kStagingBytes - staged(), std::max(bytes, kLeastFetchBytes));
@@ -49,10 +51,10 @@ class Staging {
     RONDO_CHECK(bytes <= staged(), "{} bytes consumed of {} that Peek showed", bytes, staged());
     consumed_ += bytes;
   }
-  // Moves staged bytes into `destination`, as many as fit, and returns how many.
+  // Moves as many staged bytes into `destination` as fit, and returns their number.
   std::size_t MoveTo(MutableBytes destination) {
     std::size_t done = 0;
-    while (done < destination.size() && staged() != 0) {  // at most twice: the ring may wrap
+    while (done < destination.size() && staged() != 0) {  // at most twice, because the ring may wrap
       const std::size_t place = Place(consumed_);
       const std::size_t part = std::min({destination.size() - done, staged(), kStagingBytes - place});
       std::memcpy(destination.data() + done, staging_.get() + place, part);
@@ -61,7 +63,7 @@ class Staging {
     }
     return done;
   }
-  // Counts bytes that were received straight into their destination. REQUIRES: nothing is staged.
+  // Counts bytes that were received straight into their destination, without the ring. REQUIRES: nothing is staged.
   void Passed(std::size_t bytes) {
     received_ += bytes;
     consumed_ += bytes;

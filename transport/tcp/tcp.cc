@@ -33,7 +33,7 @@ class TcpTransport final : public Transport {
         plane_(std::move(plane)),
         capabilities_{.late_release = plane_->options().tls != nullptr} {}
   ~TcpTransport() override {
-    // A forked child has no control thread that could end, so the plane is never destroyed there.
+    // A forked child has no control thread to end, so the control plane is never destroyed there.
     if (getpid() != owner_pid_) (void)new (std::nothrow) std::shared_ptr(plane_);
   }
 
@@ -57,7 +57,7 @@ class TcpTransport final : public Transport {
 Result<std::string> RandomInstance() {
   std::array<std::uint64_t, 2> random{};
   if (getrandom(random.data(), sizeof random, 0) != sizeof random) {
-    return Fail(ErrorCode::kResource, "no random bytes to name this process");
+    return Fail(ErrorCode::kResource, "cannot draw a random name for this process: the system gave no random bytes");
   }
   return fmt::format("{:016x}{:016x}", random[0], random[1]);
 }
@@ -70,14 +70,16 @@ Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options) {
       {{"job", &options.job}, {"instance", &options.instance}, {"host_id", &options.host_id}}};
   for (const auto& [name, text] : texts) {
     if (text->size() > tcp::kMaxNameBytes) {
-      return Fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {}", name, text->size(), tcp::kMaxNameBytes);
+      return Fail(ErrorCode::kInvalidArgument, "{} has {} bytes; at most {} are allowed", name, text->size(),
+                  tcp::kMaxNameBytes);
     }
   }
   if (options.max_pending_handshakes == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "max_pending_handshakes is 0, so nobody could ever connect");
+    return Fail(ErrorCode::kInvalidArgument, "max_pending_handshakes is 0, so no rank could ever connect");
   }
   if (options.addresses.size() > tcp::kMaxCandidates) {
-    return Fail(ErrorCode::kInvalidArgument, "{} addresses; at most {}", options.addresses.size(), tcp::kMaxCandidates);
+    return Fail(ErrorCode::kInvalidArgument, "{} addresses are given; at most {} are allowed", options.addresses.size(),
+                tcp::kMaxCandidates);
   }
   if (options.instance.empty()) {
     RONDO_ASSIGN(options.instance, tcp::RandomInstance());

@@ -16,7 +16,7 @@
 namespace rondo::tcp {
 namespace {
 
-constexpr std::size_t kMaxTlsPieces = 24;  // of one call; the next call takes the rest
+constexpr std::size_t kMaxTlsPieces = 24;  // limit for one call; the next call takes the remaining pieces
 
 }  // namespace
 
@@ -89,7 +89,7 @@ void TlsLane::Fetch(std::size_t bytes) {
 
 std::size_t TlsLane::Decrypt(MutableBytes to) {
   std::size_t done = 0;
-  bool more = true;  // the socket may have bytes that will make no edge
+  bool more = true;  // the socket may still have bytes, for which no further edge follows
   while (can_receive_ && done < to.size()) {
     const Result<std::size_t> got = tls_->Read(to.subspan(done));
     if (!got) {
@@ -106,7 +106,7 @@ std::size_t TlsLane::Decrypt(MutableBytes to) {
     if (done == to.size() || (!more && !end_announced_)) break;
     switch (ReceiveInto(fd_.get(), *tls_)) {
       case Receiving::kFull:
-      case Receiving::kEnded: break;  // the next Read finds out which kind of end it is
+      case Receiving::kEnded: break;  // the next Read finds out whether the end is orderly
       case Receiving::kSome: more = false; break;
       case Receiving::kNothing: return done;
       case Receiving::kBroken:
@@ -150,7 +150,7 @@ void TlsLane::Revoke() {
 }
 
 void TlsLane::Adopt(Delivery delivery) {
-  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed: the socket closes here
+  if (state_ != LaneState::kConnecting) return;  // the lane was revoked or has failed; returning closes the socket
   RONDO_CHECK(delivery.tls != nullptr && delivery.sends && delivery.receives);
   fd_ = std::move(delivery.fd);
   tls_ = std::move(delivery.tls);

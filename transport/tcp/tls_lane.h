@@ -1,15 +1,15 @@
-// A lane whose one socket carries TLS records.
+// A lane with one socket, which carries TLS records.
 //
-// Sending. Write encrypts at most kTlsLaneBatchRecords, and begins the next batch only when the kernel has taken the
-// whole previous batch. So the source of all batches except one is released, and accepted bytes do not wait here while
-// the owner does other work. released() counts bytes that the kernel has taken, not encrypted bytes: when an operation
-// has ended, none of its bytes wait in this process.
+// Sending. Write encrypts at most kTlsLaneBatchRecords records, and begins the next batch only when the kernel has
+// taken the whole previous batch. So only the memory from which the latest batch was taken is still in use, and
+// accepted bytes do not wait here while the owner does other work. released() counts bytes that the kernel has taken,
+// not encrypted bytes. So when an operation has ended, none of its bytes wait in this process.
 //
 // Receiving. One recv takes up to kTlsLaneBufferBytes of records. ReadInto decrypts straight into the destination,
-// except bytes that a Peek has staged.
+// except for bytes that a Peek has already decrypted into the lane's ring.
 //
-// No allocation in steady state, no lock. If the stream ends without TLS's closing message, the lane fails: an attacker
-// on the path can cut a connection, but cannot make that look like an orderly end.
+// No function allocates in steady state, and none locks. If the stream ends without TLS's closing message, the lane
+// fails. An attacker on the path can cut a connection, but cannot make the cut look like an orderly end.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once
@@ -57,8 +57,8 @@ class TlsLane final : public SocketLane {
  private:
   // False: the kernel has no room for all unsent bytes.
   bool SendUnsent();
-  // Decrypts as many bytes as have arrived and fit. If the bytes do not fill `to`, the socket was empty, so an epoll
-  // edge follows the next arrival.
+  // Decrypts as many bytes as have arrived and fit into `to`. If they do not fill `to`, the socket was empty, so an
+  // epoll edge follows the next arrival.
   std::size_t Decrypt(MutableBytes to);
   void Fetch(std::size_t bytes);
   void LookForEnd();
@@ -69,9 +69,9 @@ class TlsLane final : public SocketLane {
   bool can_receive_ = false;
   bool end_announced_ = false;  // the peer's last byte, or a reset, has arrived
   bool ended_ = false;          // the peer's end of stream was read
-  bool write_blocked_ = false;  // the last Write was cut short because there was no room
+  bool write_blocked_ = false;  // the latest Write was cut short because there was no room
   bool unsent_ = false;         // the session has bytes that the kernel has not taken yet
-  bool shutting_down_ = false;  // shuts down writing once these bytes are sent
+  bool shutting_down_ = false;  // true: writing will be shut down when no unsent bytes are left
   std::uint64_t accepted_ = 0;
   std::uint64_t released_ = 0;
   Staging staging_;

@@ -2,7 +2,8 @@
 // control connections and every lane that is not upgraded. It also has a poll set, which contains the base endpoint's
 // wait_fd().
 //
-// Why no wake-up is lost: the base transport's Arm says it for base lanes; the derived class says it for its path.
+// No wake-up is lost. The base transport's Arm explains why for base lanes, and each derived class explains why for its
+// own path.
 //
 // Thread rule: see transport/transport.h.
 #pragma once
@@ -26,8 +27,8 @@ namespace rondo {
 // False: the system has no resources to watch one more descriptor.
 bool AddToPollSet(int poll_set, int fd);
 
-// `UpgradedKind` is the class of the lanes. The class is a template, so that Poll and Arm call lanes without a virtual
-// call.
+// `UpgradedKind` is the class of the lanes. It is a template parameter, so that Poll and Arm call lanes without a
+// virtual call.
 template <typename UpgradedKind>
 class UpgradedEndpoint : public Endpoint {
  public:
@@ -92,9 +93,9 @@ class UpgradedEndpoint : public Endpoint {
       : name_(name), upgraded_(std::move(upgraded)), base_(std::move(base)), poll_set_(std::move(poll_set)) {}
 
   virtual std::unique_ptr<UpgradedKind> MakeLane(Lane& base, std::uint32_t index) = 0;
-  // Called when the path of a lane has changed. This function and the two below are called with mutex() locked.
+  // Called when the path of a lane has changed. mutex() is locked during Note(), DescribePath() and LinkOfPath().
   virtual void Note(const UpgradedKind& lane) = 0;
-  // The path's description for DescribePeer; empty: no path is known yet.
+  // A description of the path, for DescribePeer; empty: no path is known yet.
   virtual std::string DescribePath(Rank peer) const = 0;
   // REQUIRES: the path is not plain.
   virtual LinkEnd LinkOfPath(Rank peer) const = 0;
@@ -106,7 +107,7 @@ class UpgradedEndpoint : public Endpoint {
   const std::vector<std::unique_ptr<UpgradedKind>>& lanes() const { return lanes_; }
   // Guards the descriptions of paths, which other threads read.
   std::mutex& mutex() const { return mutex_; }
-  // A derived class whose members the lanes use must call this in its destructor.
+  // A derived class must call this in its destructor if the lanes use its members.
   void DropLanes() { lanes_.clear(); }
 
  private:
@@ -125,7 +126,7 @@ class UpgradedEndpoint : public Endpoint {
   std::vector<std::unique_ptr<UpgradedKind>> lanes_;
 
   mutable std::mutex mutex_;
-  std::set<Rank> plain_;  // guarded by mutex_: peers whose lanes were to be upgraded, but are plain
+  std::set<Rank> plain_;  // guarded by mutex_: peers whose lanes could not be upgraded
 };
 
 }  // namespace rondo

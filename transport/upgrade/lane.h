@@ -1,6 +1,6 @@
 // The common part of upgraded lanes. An upgraded lane begins as a lane of a base transport. Over that lane its two ends
-// agree on a faster path. If they cannot, the upgraded lane is plain: the base lane then carries the stream, after the
-// messages of the agreement.
+// agree on a faster path. If they cannot agree, the upgraded lane is "plain": the base lane carries the stream, after
+// the messages of the agreement.
 //
 // If the base lane ends, before or after the agreement, the peer has shut down or is dead.
 //
@@ -20,7 +20,7 @@ namespace rondo {
 
 // The class of a lane must also have these functions, which its endpoint (endpoint.h) calls:
 //   void Poll(TimePoint now)          continues the agreement; state() changes only here
-//   bool Arm()                        true: do not sleep
+//   bool Arm()                        true: the owner must not sleep
 //   void ShutDown()
 //   bool is_plain() const
 class UpgradedLane : public Lane {
@@ -31,17 +31,17 @@ class UpgradedLane : public Lane {
   const Error* failure() const final;
   void Revoke() override;
 
-  // Whether the path has changed since the last call.
+  // Whether the path has changed since the latest call of this function.
   bool TakeChanged() { return std::exchange(changed_, false); }
 
  protected:
   // `base` must outlive the lane, and only the lane uses it. `self` is this rank.
   UpgradedLane(Lane& base, Rank self, std::uint32_t index) : base_(base), self_(self), index_(index) {}
 
-  // The higher rank sends the first message.
+  // The initiator is the higher rank. It sends the first message.
   bool is_initiator() const { return self_ > base_.peer(); }
-  // Push sends a message over the base lane; false: not completely yet. REQUIRES: the message is not sent yet. Next
-  // returns the next message; empty: it has not arrived yet.
+  // Push sends a message over the base lane. False: the lane has not taken the whole message yet. REQUIRES: the message
+  // is not sent yet. Next returns the next message; empty: it has not arrived yet.
   template <typename Message>
   bool Push(MessageSender<Message>& sender) {
     if (!sender.Push(base_)) return false;
@@ -59,7 +59,7 @@ class UpgradedLane : public Lane {
   std::uint64_t PlainReleased() const { return std::max(base_.released(), agreed_out_) - agreed_out_; }
   std::uint64_t PlainConsumed() const { return base_.consumed() - agreed_in_; }
 
-  // Both do nothing if the lane has failed already.
+  // Both functions do nothing if the lane has failed already.
   void FailWith(ErrorCode code, std::string_view message, Rank culprit);
   void FailWith(ErrorCode code, std::string_view message) { FailWith(code, message, peer()); }
 
@@ -67,13 +67,14 @@ class UpgradedLane : public Lane {
   const Rank self_;
   const std::uint32_t index_;
   LaneState state_ = LaneState::kConnecting;
-  std::optional<Error> failure_;  // this lane's own failure; empty: a failed lane failed because the base lane did
+  // This lane's own failure; empty: if the lane has failed, the base lane's failure is the reason.
+  std::optional<Error> failure_;
   bool may_send_ = true;
   bool revoked_ = false;
   bool changed_ = false;
 
  private:
-  std::uint64_t agreed_out_ = 0;  // bytes of messages on the base lane
+  std::uint64_t agreed_out_ = 0;  // the number of bytes of messages sent over the base lane
   std::uint64_t agreed_in_ = 0;
 };
 

@@ -25,7 +25,7 @@ class MessageSender {
     sent_ = 0;
   }
   bool done() const { return sent_ == sizeof(Message); }
-  // True once the lane has taken the whole message.
+  // Sends the rest of the message. True: the lane has taken the whole message.
   bool Push(Lane& lane) {
     while (!done()) {
       const Bytes rest = std::as_bytes(std::span(&message_, 1)).subspan(sent_);

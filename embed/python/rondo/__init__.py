@@ -1,14 +1,18 @@
-"""Rondo on NumPy arrays, and on whatever exports DLPack from the host's memory, under Horovod's names.
+"""Collectives on NumPy arrays, and on arrays of other libraries that export host memory by DLPack, under Horovod's names.
 
     import rondo
 
-    rondo.init()                                  # env://: as rondo run, torchrun, mpirun, srun leave it
+    rondo.init()                                  # env://: the variables that rondo run, torchrun, mpirun or srun set
     mean = rondo.allreduce(array)
     rondo.broadcast_parameters(weights)
     optimizer = rondo.DistributedOptimizer(optimizer)
 
-All ranks call the same functions in the same order, from one thread at a time. What fails raises RondoError, which names the
-rank, the host and the operation at fault (docs/EMBEDDING.md, "Python").
+All ranks must call the same functions in the same order, from one thread at a time. A failed operation raises RondoError, which names
+the rank, the host and the operation at fault (docs/EMBEDDING.md, "Python"). A call with an argument of a wrong type or value raises
+TypeError or ValueError before anything is sent. Array arguments have any shape and layout unless a function says otherwise. Element
+types are those of NumPy, and bfloat16. Reductions take int8, uint8, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 and
+bool. New arrays belong to
+the argument's library if it accepts memory by DLPack; otherwise they are NumPy arrays.
 """
 
 from ._collectives import allgather, alltoall, barrier, broadcast, broadcast_

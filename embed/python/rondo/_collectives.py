@@ -1,4 +1,4 @@
-"""What moves arrays without adding them up: allgather, broadcast, alltoall, barrier; and what ranks must agree on for it."""
+"""Collectives that do not reduce: allgather, broadcast, alltoall and barrier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._library import lib
 
 
 def gather_bytes(text):
-    """The bytes of every rank, of any length, on every rank: a list."""
+    """Gathers bytes. Each rank may pass another length. Returns a list with the bytes of each rank, on every rank."""
     here = group()
     own = np.frombuffer(text, np.uint8)
     lengths = np.empty(here.size, np.uint64)
@@ -31,8 +31,8 @@ def gather_bytes(text):
 
 
 def agree(what, signature, name, *numbers):
-    """Numbers of every rank on every rank, a row each, once it is sure that all ranks have said the same `signature`.
-    Mismatch, which names those that did not and has their words, on all ranks alike."""
+    """Checks that all ranks pass the same `signature`, a text, and gathers `numbers`. Returns them as an int64 array of shape
+    (ranks, numbers). If signatures differ, raises the same Mismatch on all ranks, with the differing ranks and their signatures."""
     here = group()
     digest = hashlib.blake2b(signature.encode(), digest_size=8).digest()
     own = np.array([int.from_bytes(digest, "little", signed=True), *numbers], np.int64)
@@ -54,7 +54,7 @@ def _host(rank):
 
 
 def _rows(array):
-    """With a first dimension: a scalar is one row."""
+    """The array with at least one dimension: a scalar becomes one row."""
     return array.reshape(1) if array.ndim == 0 else array
 
 
@@ -68,7 +68,11 @@ def _form(view, array):
 
 @collective
 def allgather(array, name=None):
-    """The arrays of all ranks one after the other along the first dimension, which need not be the same on all ranks."""
+    """Concatenates the arrays of all ranks along the first dimension, in rank order. Returns a new array, on every rank.
+
+    The first dimension may differ between ranks; a scalar counts as one row. Raises Mismatch if the other dimensions or the types
+    differ. `name` is the name of the array in errors.
+    """
     view = View(array)
     here, memory = group(), _rows(view.packed())
     rows = agree("allgather", _form(view, memory), name, memory.shape[0])[:, 0]
@@ -86,13 +90,17 @@ def _broadcast(view, source, target, root_rank, name, finish):
 
 
 def share(memory, root_rank, name=None):
-    """The root's elements in the packed memory of all ranks; the root's own memory may be read-only."""
+    """Broadcasts packed memory from the root in place. The root's own memory may be read-only."""
     _broadcast(View(memory), memory, memory, root_rank, name, None)
 
 
 @collective
 def broadcast(array, root_rank, name=None):
-    """The root's array as a new array on every rank; shapes and types are the same on all."""
+    """Returns the root's array as a new array, on every rank.
+
+    All ranks must pass arrays of the same shape and type. Raises Mismatch if the numbers of elements or the types differ. `name` is the
+    name of the array in errors.
+    """
     view = View(array)
     source = view.packed()
     target = np.empty(source.shape, source.dtype)
@@ -101,7 +109,7 @@ def broadcast(array, root_rank, name=None):
 
 @collective
 def broadcast_(array, root_rank, name=None):
-    """The same in place; gives the array, which must be one that can be written on every rank, the root too."""
+    """Like broadcast, but writes to the array and returns it. TypeError if it cannot be written, on the root too."""
     view = View(array)
     target = view.place()
 
@@ -115,18 +123,24 @@ def broadcast_(array, root_rank, name=None):
 
 @collective
 def alltoall(array, splits=None, name=None):
-    """Rows of the array to each rank: splits[r] of them to rank r, or the same number to each where there are no splits.
-    Gives the rows that came, in the order of ranks; with splits (rows, how many of them from each rank)."""
+    """Sends rows (slices along the first dimension) to each rank, and returns a new array of the rows received, in rank order.
+
+    splits   splits[r] is the number of rows for rank r; the sum must be the number of rows. Without splits each rank gets the same number.
+    name     the name of the array in errors
+
+    With splits the result is a pair: the rows, and an int64 array with the number of rows received from each rank. ValueError if the
+    rows cannot be split so. Mismatch if the types or the other dimensions differ between ranks.
+    """
     view = View(array)
     here, memory = group(), _rows(view.packed())
     if splits is None:
         if memory.shape[0] % here.size != 0:
-            raise ValueError(f"{memory.shape[0]} rows cannot be split among {here.size} ranks; give splits")
+            raise ValueError(f"{memory.shape[0]} rows cannot be divided evenly among {here.size} ranks; give splits")
         sent = [memory.shape[0] // here.size] * here.size
     else:
         sent = [int(n) for n in splits]
         if len(sent) != here.size or min(sent) < 0 or sum(sent) != memory.shape[0]:
-            raise ValueError(f"splits {sent} are not {here.size} numbers of rows whose sum is {memory.shape[0]}")
+            raise ValueError(f"splits: expected {here.size} numbers of rows whose sum is {memory.shape[0]}, got {sent}")
     table = agree("alltoall", _form(view, memory), name, *sent)
     received = [int(n) for n in table[:, here.rank]]
     code, units = moved(view, memory)
@@ -143,5 +157,5 @@ def alltoall(array, splits=None, name=None):
 
 
 def barrier():
-    """Returns when every rank has called it."""
+    """Waits until every rank has called it. Raises TimedOut if that takes longer than timeout_s of init()."""
     Handle(group(), None, None).start(lib.rondo_barrier_async).wait()

@@ -1,6 +1,6 @@
-"""Memory of other libraries' arrays, by the DLPack protocol, as NumPy arrays on the same memory.
+"""NumPy arrays on the memory of other libraries' arrays, by the DLPack protocol.
 
-np.from_dlpack is not enough: it knows no bfloat16, and gives memory that cannot be written.
+np.from_dlpack is not sufficient: it does not support bfloat16, and its arrays are read-only.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ def _capsule_of(array):
 
 
 def open_array(array):
-    """(a NumPy array on its memory, the name of its type, whether it may be written). The NumPy array and all views of it keep the
-    memory: the other library releases it after the last of them.
+    """Returns (a NumPy array on the same memory, the name of the element type, whether the memory may be written).
 
-    Types that NumPy does not have come as unsigned integers of their size. Unsupported where the memory is a device's.
+    The NumPy array and its views keep the memory alive. The other library releases it after the last of them. Elements of a type that
+    NumPy does not have become unsigned integers of the same size. Raises Unsupported for device memory, and TypeError for other types
+    of elements.
     """
     device, number = array.__dlpack_device__()
     if int(device) not in HOST_DEVICES:
         where = f"{DEVICE_NAMES.get(int(device), f'DLPack device {int(device)}')}:{number}"
-        raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}: the Python package works on memory of the host alone")
+        raise Unsupported(_library.UNSUPPORTED, f"unsupported: the array is on {where}; the Python package supports only host memory")
     # The capsule is not renamed, so it stays the owner and releases the memory when it is deleted.
     capsule = _capsule_of(array)
     if _is_valid(capsule, b"dltensor_versioned"):
@@ -72,7 +73,7 @@ def open_array(array):
 def _name_of(tensor):
     kind = KINDS.get(tensor.kind)
     if kind is None or tensor.lanes != 1:
-        raise TypeError(f"elements of DLPack type {tensor.kind}, {tensor.bits} bits x {tensor.lanes} are none that Rondo knows")
+        raise TypeError(f"elements of DLPack type {tensor.kind}, {tensor.bits} bits x {tensor.lanes} are not supported by Rondo")
     return kind if kind == "bool" else f"{kind}{tensor.bits}"
 
 
@@ -85,7 +86,7 @@ def _as_numpy(tensor, name, owner):
     if 0 in shape:
         return np.empty(shape, dtype)
     if not tensor.data:
-        raise TypeError(f"an array of shape {shape} that exports no memory")
+        raise TypeError(f"the array of shape {shape} exports no memory")
     if tensor.strides:
         strides = [tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)]
     else:  # None: the elements are packed

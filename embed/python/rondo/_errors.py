@@ -1,4 +1,4 @@
-"""What goes wrong in Rondo, as exceptions that hold every field of a rondo_error."""
+"""Rondo's exceptions. They hold every field of a rondo_error."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from ._library import lib
 
 
 class RondoError(RuntimeError):
-    """An error of Rondo's. str() of it is `text`, which is what to show to people.
+    """Base class of Rondo's errors. str() returns `text`, the complete error, to show to the user.
 
-    code         its number, of rondo.h; `code_name` is its name: "peer_lost"
-    rank         that reports; -1: none
-    culprit      the rank that caused it, where known; else -1
-    host         of the culprit; address: of the culprit, or that failed; interface: the local network interface
-    collective   "all_reduce float32 x 1000 sum"; sequence: its number on this communicator; step: of its schedule
-    message, first_cause, bytes_done, bytes_due: as in rondo.h
+    code         the error code of rondo.h; `code_name` is its name, for example "peer_lost"
+    rank         the rank that reports the error; -1: none
+    culprit      the rank that caused the error; -1: unknown
+    host         the culprit's host; "": unknown
+    address      the culprit's address, or the address that failed; "": unknown
+    interface    the local network interface; "": unknown
+    collective   the operation, for example "all_reduce float32 x 1000 sum"; "": none
+    sequence     the number of the operation in the group, from 1; 0: none
+    step         the step of this rank's schedule; -1: none
+    bytes_done   the bytes of that step that were transferred; `bytes_due`: all bytes of that step
+    message      the error without rank, host and operation; `first_cause`: the error that caused it, "" if it is the first
     """
 
     def __init__(self, code, text, *, rank=-1, culprit=-1, host="", **more):
@@ -36,7 +41,7 @@ class RondoError(RuntimeError):
         return _made_again, (type(self), self.__dict__)
 
     def of(self, name):
-        """The same, of the tensor that the caller calls so."""
+        """Returns this error with `name`, the caller's name of the tensor, at the beginning of its text. None and "" change nothing."""
         if name:
             self.text = f"{name}: {self.text}"
         return self
@@ -49,31 +54,31 @@ def _made_again(kind, fields):
 
 
 class InvalidArgument(RondoError, ValueError):
-    """The call makes no sense; nothing was started, and nothing is broken."""
+    """An argument is wrong. Nothing was started, and the group stays usable."""
 
 
 class NotInitialized(InvalidArgument):
-    """A call before rondo.init(), or in a child of the process that made it."""
+    """rondo.init() has not been called in this process, or has been called already. A forked child must call it itself."""
 
 
 class Unsupported(RondoError):
-    """What this build or machine lacks: device memory, say."""
+    """This build or this machine does not support the call, for example arrays in device memory."""
 
 
 class TimedOut(RondoError, TimeoutError):
-    """A deadline passed; the text says who is missing."""
+    """A deadline passed. The text names the missing ranks."""
 
 
 class PeerLost(RondoError, ConnectionError):
-    """A rank died: `culprit`, on `host`."""
+    """A rank died. `culprit` is the rank, `host` its host."""
 
 
 class Mismatch(RondoError, ValueError):
-    """Ranks disagree about an operation; the text has what each of them wants."""
+    """Ranks disagree about an operation. The text describes the call of each."""
 
 
 class Aborted(RondoError):
-    """rondo.abort() was called on a rank, or a rank ended by an exception, which the text has."""
+    """rondo.abort() was called on a rank, or the program of a rank ended by an exception. The text quotes the reason."""
 
 
 _CLASSES = {
@@ -84,7 +89,7 @@ _CLASSES = {
 
 
 def taken(code, error):
-    """The exception for a code and what the library says of it, which is freed."""
+    """The exception for a code and the library's error, which this function frees."""
     kind = _CLASSES.get(code, RondoError)
     if not error:  # there was no memory for an error
         return kind(code, lib.rondo_code_name(code).decode())
@@ -98,7 +103,7 @@ def taken(code, error):
 
 
 def call(function, *arguments):
-    """A function of the library's whose last argument is the error: raises it. Gives OK or NOT_READY."""
+    """Calls a library function whose last parameter is rondo_error**. Returns OK or NOT_READY; raises RondoError for other codes."""
     error = _library.ErrorPointer()
     code = function(*arguments, byref(error))
     if code == _library.NOT_READY:

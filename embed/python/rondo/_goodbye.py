@@ -1,4 +1,4 @@
-"""Goodbyes at the end of a process, whatever ends it in order."""
+"""Calls a function at every orderly end of a process, so that a rank leaves with a goodbye."""
 
 import atexit
 import functools
@@ -10,9 +10,9 @@ _process = None  # the process in which `say` must be called
 
 
 def say_at_end(say):
-    """Has say(error) called when this process ends in order: with its program, with a function that multiprocessing runs in it, or
-    by os._exit(0). `error` is the exception that ends such a function, otherwise None. A forked child is another process, which
-    calls this itself if it has anything to say."""
+    """Registers say(error), to be called once when this process ends in order: at the end of its program, at the end of a function that
+    multiprocessing runs in it, or by os._exit(0). `error` is the exception that ends such a function, otherwise None. A forked child
+    must register its own."""
     global _process
     if _process == os.getpid():
         return

@@ -1,4 +1,4 @@
-"""The group of all ranks: meeting it, leaving it, who one is in it, and waiting for its operations."""
+"""The group of all ranks: init and shutdown, ranks and hosts, and waiting for operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_S = 1_000_000_000
 
 
 class Group:
-    """What init made."""
+    """The group that init() made: its communicator, its fusion buffer and its operations in flight."""
 
     def __init__(self, comm, bucket_bytes):
         self.comm, self.bucket_bytes, self.process = comm, bucket_bytes, os.getpid()
@@ -44,17 +44,17 @@ class Group:
         return self._fusion
 
     def is_busy(self):
-        """Whether anything is under way."""
+        """Whether an operation is in flight."""
         return bool(self.fused) or not all(handle.done() for handle in self.pending)
 
     def failure(self):
-        """What it has failed of; None while it is in order."""
+        """The error with which the group has failed; None if it has not failed."""
         error = _library.ErrorPointer()
         code = lib.rondo_comm_failure(self.comm, byref(error))
         return taken(code, error) if code != _library.OK else None
 
     def free(self):
-        early = NotInitialized(_library.INVALID_ARGUMENT, "rondo.shutdown() came before the operation's end")
+        early = NotInitialized(_library.INVALID_ARGUMENT, "rondo.shutdown() was called before the operation had ended")
         for handle in self.pending:
             handle.give_up(self.failure() or early)
         lib.rondo_fusion_free(self._fusion)
@@ -62,14 +62,14 @@ class Group:
 
 
 class Handle:
-    """An operation under way, for synchronize() and poll()."""
+    """An operation in flight, for synchronize() and poll()."""
 
     def __init__(self, group, keeps, finish, name=None):
         self._group, self._keeps, self._finish, self._name = group, keeps, finish, name
         self._work, self._result, self._failure = c_void_p(), None, None
 
     def start(self, function, *arguments, options=None):
-        """An asynchronous collective of the library's, with all its arguments but options, work and error."""
+        """Starts an asynchronous collective of the library. `arguments`: all except comm, options, work and error. Returns self."""
         pending = self._group.pending
         while pending and pending[0].done():
             pending.popleft()
@@ -100,7 +100,7 @@ class Handle:
         return self._result
 
     def give_up(self, why):
-        """The group is to end: what is not over by now has no result."""
+        """Called before the group is freed. If the operation has not ended, wait() raises `why`."""
         if not self.done():
             self._failure = why.of(self._name)
             self._forget()
@@ -136,7 +136,7 @@ def _forked():
 
 
 def group():
-    """The group of this process. NotInitialized where there is none."""
+    """The group of this process. Raises NotInitialized if there is none."""
     if _group is None:
         raise NotInitialized(_library.INVALID_ARGUMENT, "rondo is not initialized: call rondo.init() first")
     if _group.process != os.getpid():
@@ -145,8 +145,8 @@ def group():
 
 
 def collective(function):
-    """Decorates what all ranks call together. If this rank alone refuses the call (a wrong type, say), the others wait for it.
-    The reason is noted, and they get it when this rank leaves."""
+    """Decorates functions that all ranks call together. If only this rank refuses a call, for example because of a wrong type, the other
+    ranks wait. So the decorator notes the reason, and the other ranks get it when this rank leaves."""
 
     @functools.wraps(function)
     def call(*arguments, **named):
@@ -162,22 +162,37 @@ def collective(function):
 
 
 def is_initialized():
+    """Whether this process has a group. False in a forked child of a process that has one."""
     return _group is not None and _group.process == os.getpid()
 
 
 def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interface=None, addresses=None, ports=None, transport="auto",
-         rails=1, job=None, token=None, generation=None, reproducible=False, wide_partials=False, checksums=False,
+         rails=1, job=None, token=None, generation=None, reproducible=False, fp32_accumulate=False, checksums=False,
          record_dir=None, bucket_bytes=4 << 20):  # fmt: skip
-    """Meets the other ranks. Without arguments everything comes from the environment (env://), as torchrun, mpirun, srun,
-    Kubernetes or rondo run leave it; a second call without arguments does nothing.
+    """Performs the rendezvous with the other ranks, and makes the group that all other functions use.
 
-    rendezvous     env://, tcp://host:port or file:///path, each with ?rank=2&world_size=4 where that is not said otherwise
-    timeout_s      of the meeting and of every operation (default: variable RONDO_TIMEOUT, else 60)
-    ports          TCP ports to listen on, "29500-29599" (default: variable RONDO_PORTS, else any)
-    interface, addresses, transport, rails, job, token, checksums, record_dir: docs/EMBEDDING.md, embed/rondo.h
-    generation     counts the meetings of one job at one place; by default how often this process has been in a group there
-    reproducible   the same bits whatever the algorithm, transport and timing; wide_partials: 16-bit floats round once
-    bucket_bytes   of the fusion buffer; these, generation, transport and rails are equal on all ranks
+    Without arguments everything comes from the environment (env://): the variables that torchrun, mpirun, srun, Kubernetes or rondo run
+    set. A second call without rendezvous, rank and world_size does nothing.
+
+    rendezvous       env:// (default), tcp://host:port or file:///path; each may end with ?rank=2&world_size=4
+    rank             this process's rank, from 0 (default: from the URL or the environment, otherwise by order of arrival)
+    world_size       the number of ranks (default: from the URL or the environment)
+    timeout_s        seconds for the rendezvous and for every operation (default: variable RONDO_TIMEOUT, otherwise 60)
+    interface        network interfaces, for example "eth0,ib0" or "^docker0,lo" (default: by reachability)
+    addresses        local addresses, separated by commas (default: by reachability)
+    ports            TCP ports to listen on, for example "29500-29599" (default: variable RONDO_PORTS, otherwise any)
+    transport        "auto", "tcp", "shm" or "ib"; equal on all ranks
+    rails            the number of connections to each peer that share large collectives; equal on all ranks
+    job, token       the job's name and its secret; processes with others are rejected (default of token: variable RONDO_TOKEN)
+    generation       counts the rendezvous of one job through one store; equal on all ranks (default: counted by this process)
+    reproducible     if true, results have the same bits for every algorithm, transport and timing; equal on all ranks
+    fp32_accumulate  if true, partial results of 16-bit floats are kept in float32 and rounded once, at the end; equal on all ranks
+    checksums        if true, every frame is protected by CRC-32C; equal on all ranks
+    record_dir       the directory for the flight recorder's file, written on failure (default: no file)
+    bucket_bytes     the size of a bucket of the fusion buffer, in bytes; equal on all ranks
+
+    Raises TimedOut if ranks are missing at the deadline, NotInitialized if there is a group already, ValueError for an invalid timeout_s,
+    and other classes of RondoError.
     """
     if is_initialized():
         if rendezvous is None and rank is None and world_size is None:
@@ -199,7 +214,7 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
     # A store remembers each rendezvous, so that a late rank does not become a rank of the next one.
     place = (rendezvous, job)
     options.generation = _groups_at[place] if generation is None else generation
-    options.rails, options.reproducible, options.wide_partials, options.checksums = rails, reproducible, wide_partials, checksums
+    options.rails, options.reproducible, options.fp32_accumulate, options.checksums = rails, reproducible, fp32_accumulate, checksums
     comm = c_void_p()
 
     def keep():
@@ -218,12 +233,13 @@ def init(rendezvous=None, rank=None, world_size=None, *, timeout_s=None, interfa
 
 def _milliseconds(seconds):
     if not 0 < seconds <= LONGEST_S:
-        raise ValueError(f"timeout_s: expected seconds above 0 and up to {LONGEST_S} (31 years), which are as good as no limit, not {seconds}")
+        raise ValueError(f"timeout_s: expected seconds above 0 and up to {LONGEST_S} (31 years), which is in effect no limit, got {seconds}")
     return max(1, round(seconds * 1000))
 
 
 def _interruptible(function, keep=lambda: None, undo=lambda: None):
-    """A call that may wait for long, in a thread of its own. What it made is kept, or undone where it was given up."""
+    """Runs `function` in its own thread, because it may wait for long and the caller must react to Ctrl-C. Afterwards calls `keep`, or
+    `undo` if the caller has been interrupted. Raises the exception of `function`."""
     ended, lock, failures = threading.Event(), threading.Lock(), []
     state = "under way"  # the first side to finish changes it to "kept" or "given up"
 
@@ -257,7 +273,10 @@ def _interruptible(function, keep=lambda: None, undo=lambda: None):
 
 
 def shutdown():
-    """Waits for what is under way and says goodbye; what the last call could not see yet is raised. Nothing without init."""
+    """Waits for operations in flight, closes the connections with a goodbye, and frees the group. Does nothing without a group.
+
+    Raises the error if the group fails meanwhile; the group is freed then, too. An error before the call is not raised again.
+    """
     global _group
     if not is_initialized():
         return
@@ -272,36 +291,38 @@ def shutdown():
 
 
 def abort(reason):
-    """Ends this job's operations, here and on all ranks, which are told `reason`."""
+    """Fails the group's operations on all ranks. They raise Aborted, whose text quotes `reason`, a str."""
     lib.rondo_comm_abort(group().comm, reason.encode())
 
 
 def rank():
+    """This process's rank, from 0. NotInitialized without a group, like in the next functions."""
     return group().rank
 
 
 def size():
+    """The number of ranks."""
     return group().size
 
 
 def local_rank():
-    """Which of the ranks on this rank's host it is."""
+    """The index of this rank among the ranks on its host, from 0."""
     return lib.rondo_comm_local_rank(group().comm)
 
 
 def local_size():
-    """How many ranks are on this rank's host."""
+    """The number of ranks on this rank's host."""
     return lib.rondo_comm_local_size(group().comm)
 
 
 def host(of_rank=None):
-    """The host of a rank, by default of this one."""
+    """The name of the host of a rank (default: this rank)."""
     return lib.rondo_comm_host(group().comm, rank() if of_rank is None else of_rank).decode()
 
 
 def describe():
-    """The path to each rank, a line each, with the reason where memory of a host is not shared. Paths are known once they have
-    been used."""
+    """Describes the path to each rank, in a line each. If ranks of a host do not share memory, the line has the reason. A path is known
+    after its first use."""
     text = _library.Bytes()
     call(lib.rondo_comm_describe, group().comm, byref(text))
     try:
@@ -311,8 +332,8 @@ def describe():
 
 
 def _leave(error):
-    """A program that just ends says goodbye all the same; one that ends by an exception tells the others which. `error` is the
-    exception that ends a function which multiprocessing runs."""
+    """Leaves the group at the end of the process. If the program ends without an exception, the rank leaves with a goodbye. Otherwise the
+    group is aborted with the exception's text. `error` is the exception that ends a function which multiprocessing runs."""
     global _group
     if not is_initialized():
         return
@@ -331,6 +352,6 @@ def _leave(error):
                 call(lib.rondo_comm_close, leaving.comm)
             else:
                 call(lib.rondo_comm_leave, leaving.comm, GOODBYE_MS)
-    except Exception as failure:  # noqa: BLE001: nobody is left to catch it
+    except Exception as failure:  # noqa: BLE001: no caller is left to catch it
         print(f"rondo: {failure}", file=sys.stderr)
     leaving.free()

@@ -1,5 +1,4 @@
-"""What is particular to arrays of other libraries: values that they keep aside, arrays that never change, and how new memory
-becomes an array of theirs."""
+"""Special treatment of arrays of other libraries: views whose memory holds other values, immutable arrays, and conversion of results."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _PLACES = ("", ".numpy", ".dlpack", ".utils.dlpack", ".experimental.dlpack")
 
 
 def _names(array):
-    """The top-level modules of its type and of the types below it."""
+    """The top-level modules of the array's type and of its base types."""
     tops = (kind.__module__.partition(".")[0] for kind in type(array).__mro__)
     return [top for top in dict.fromkeys(tops) if top not in ("builtins", "__main__", "abc", "typing")]
 
@@ -25,17 +24,16 @@ def is_immutable(array):
 
 
 def check_exportable(array):
-    """TypeError for elements that have no form in DLPack. TensorFlow ends the process when tensors of strings, variants or resources
-    are exported, so they are refused by the name of their type before that."""
+    """Raises TypeError for element types that DLPack does not have. TensorFlow ends the process if a tensor of strings, variants or
+    resources is exported, so this function checks the name of the type before."""
     dtype = getattr(getattr(array, "dtype", None), "name", None)
     if "tensorflow" in _names(array) and isinstance(dtype, str) and not _NUMBERS.fullmatch(dtype):
-        raise TypeError(f"Rondo takes TensorFlow's numbers and bool, not {dtype}; allgather_object and broadcast_object take other objects")
+        raise TypeError(f"expected a TensorFlow tensor of numbers or bool, got {dtype}; allgather_object and broadcast_object support other objects")
 
 
 def resolved(array):
-    """An array of the same values whose memory holds them as they are. torch keeps aside that a view is conjugated or negated,
-    and exports the memory below it without a word; and it has zeros that have no memory. The array itself where nothing is
-    kept aside."""
+    """Returns an array of the same values whose memory holds these values: the array itself, or a copy. torch's views may only record that
+    they are conjugated or negated, and torch exports the original memory then. torch also has zero tensors without memory."""
     for is_so, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg"), ("_is_zerotensor", "clone")):
         if callable(getattr(array, is_so, None)) and getattr(array, is_so)():
             array = getattr(array, resolve)()
@@ -43,8 +41,8 @@ def resolved(array):
 
 
 def adopt(result, like, dtype):
-    """`result`, a new NumPy array that has no other owner, as an array of the library that `like` is of. `dtype`: what the type of its
-    elements is called; NumPy may lack it, and has them as integers then. NumPy's where the library takes no memory of others."""
+    """Converts `result`, a new NumPy array without another owner, to an array of the library of `like`. `dtype` is the name of the element
+    type; if NumPy lacks the type, the elements of `result` are integers. Returns `result` if the library cannot take it."""
     names = _names(like)
     if "tensorflow" in names:
         tensorflow = sys.modules["tensorflow"]

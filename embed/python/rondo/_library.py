@@ -26,7 +26,7 @@ class Error(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t), ("timeout_ms", c_uint64), ("algorithm", c_char_p), ("scale", c_double), ("reproducible", c_int32),
-        ("wide_partials", c_int32), ("compare_results", c_int32), ("memory", c_int32), ("stream", c_void_p),
+        ("fp32_accumulate", c_int32), ("compare_results", c_int32), ("memory", c_int32), ("stream", c_void_p),
         ("stream_waits", c_int32),
     ]  # fmt: skip
 
@@ -37,7 +37,7 @@ class ConnectOptions(ctypes.Structure):
         ("job", c_char_p), ("token", c_char_p), ("generation", c_uint64), ("external_store", c_int), ("addresses", c_char_p),
         ("interface_", c_char_p), ("transport", c_char_p), ("rdma_port", c_char_p), ("timeout_ms", c_uint64),
         ("rails", c_uint32), ("progress_thread", c_int), ("checksums", c_int), ("reproducible", c_int),
-        ("wide_partials", c_int), ("compare_results", c_int), ("rebuildable", c_int), ("join", c_int),
+        ("fp32_accumulate", c_int), ("compare_results", c_int), ("rebuildable", c_int), ("join", c_int),
         ("recorded_operations", c_uint32), ("record_dir", c_char_p), ("log", c_void_p), ("log_user", c_void_p),
         ("group", c_char_p), ("job_ranks", POINTER(c_int32)),
         ("ports", c_char_p),
@@ -111,7 +111,7 @@ lib = _load()
 
 
 def defaults(struct):
-    """A struct of options as its rondo_..._init makes it."""
+    """A struct of options with the defaults of its rondo_..._init_sized."""
     options = struct()
     name = next(name for name, known in STRUCTS.items() if known is struct)
     getattr(lib, f"{name}_init_sized")(byref(options), ctypes.sizeof(options))

@@ -1,8 +1,8 @@
-"""Loads librondo: one copy for all of a process.
+"""Loads librondo, once for a process.
 
-The Python package and the torch backend bring a copy each; this file is in both. The loader of the system takes a library that it
-has already where one is wanted by its name, as the torch backend's is, and loads a second one where it is wanted by its path. Two
-copies would have two of everything, by the order of imports. So the one that is there is taken, where it is of the same version.
+The Python package and the torch backend each contain a copy of librondo, and a copy of this file. The system's loader uses a library
+that is loaded already if it is requested by its name, as the torch backend does. If it is requested by its path, the loader loads a
+second copy. Two copies would have separate state. So this module uses the loaded copy if it has the same version.
 """
 
 import _ctypes
@@ -20,7 +20,7 @@ class _Found(ctypes.Structure):
 
 
 def _path_of(library):
-    """The file that a library was loaded from; it may be gone by now."""
+    """The path of the file that a library was loaded from. The file may have been removed since."""
     found = _Found()
     dladdr = ctypes.CDLL(None).dladdr
     dladdr.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Found)]
@@ -43,7 +43,7 @@ def _open(path):
 
 
 def _check_version(library, path):
-    """ImportError where `library`, which is loaded already, is another version than the one at `path`."""
+    """Raises ImportError if `library`, which is loaded already, has another version than the library at `path`."""
     own = _open(path)
     if own._handle == library._handle:
         return
@@ -55,8 +55,9 @@ def _check_version(library, path):
 
 
 def load(path, functions=()):
-    """The library at `path`, or the same version of it that this process has loaded already, from wherever. ImportError: there
-    is none, or another version is loaded, or it lacks one of the functions; both are named."""
+    """Returns the library at `path`, or the copy of the same version that this process has loaded already from another path. Raises
+    ImportError if there is no library, if another version is loaded, or if the library lacks one of `functions`. The error names the
+    libraries and the function."""
     if not os.path.exists(path):
         raise ImportError(f"{path} is missing: pip install puts it there")
     try:

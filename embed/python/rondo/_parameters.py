@@ -1,4 +1,4 @@
-"""Objects of Python, and the parameters of models."""
+"""Collectives on Python objects, and broadcast of model parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUCKET_BYTES = 4 << 20
 
 @collective
 def broadcast_object(obj=None, root_rank=0, name=None):
-    """The root's object on every rank, pickled in between; what other ranks give is not looked at."""
+    """Returns the root's object, on every rank. It is sent pickled. `obj` is ignored on other ranks. `name` is its name in errors."""
     at_root = group().rank == root_rank
     text = np.frombuffer(pickle.dumps(obj), np.uint8) if at_root else None
     length = np.array([text.size if at_root else 0], np.int64)
@@ -28,7 +28,7 @@ def broadcast_object(obj=None, root_rank=0, name=None):
 
 @collective
 def allgather_object(obj):
-    """The objects of all ranks, a list by rank, on every rank; pickled in between."""
+    """Returns a list of the objects of all ranks, in rank order, on every rank. They are sent pickled."""
     return [pickle.loads(text) for text in gather_bytes(pickle.dumps(obj))]
 
 
@@ -40,8 +40,11 @@ def _named(parameters):
 
 @collective
 def broadcast_parameters(parameters, root_rank=0):
-    """The root's values in the arrays of all ranks, in place. `parameters`: a dict of arrays, or a list of them or of (name,
-    array). Names, shapes and types are the same on all ranks, else Mismatch says who has what. Small ones go together."""
+    """Copies the root's values to the arrays of all ranks, in place. Small arrays are sent together.
+
+    `parameters` is a dict of arrays by name, a list of arrays, or a list of (name, array). Names, shapes and types must be equal on all
+    ranks; otherwise Mismatch describes those of each rank. Raises TypeError, before anything is sent, if an array cannot be written.
+    """
     here = group()
     at_root = here.rank == root_rank
     named = [(name, View(array)) for name, array in _named(parameters)]

@@ -1,4 +1,4 @@
-"""What adds up: allreduce in all its forms, and reducescatter."""
+"""Reductions: allreduce in all its forms, and reducescatter."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .compression import Compression
 
 
 class ReduceOp(enum.IntEnum):
+    """The operations of reductions. NaN operands give NaN in Min and Max. Average divides the sum once; integers round towards 0."""
+
     Sum = _library.SUM
     Product = _library.PROD
     Min = _library.MIN
@@ -27,22 +29,22 @@ Sum, Product, Min, Max, Average = ReduceOp.Sum, ReduceOp.Product, ReduceOp.Min, 
 
 
 def _check_factors(array, dtype, *factors):
-    """Whether `array`, of the type that is called `dtype`, can be multiplied by them."""
+    """Raises TypeError if `array`, of the type named `dtype`, cannot be multiplied by the factors."""
     if all(factor == 1 for factor in factors):
         return
     if "float" not in dtype:
-        raise TypeError(f"factors want a floating type, not {dtype}")
+        raise TypeError(f"factors: expected a floating type, got {dtype}")
     if array.dtype.kind in "iu":  # NumPy shows types that it lacks as integers
-        raise TypeError(f"NumPy multiplies {dtype} where the package ml_dtypes is installed")
+        raise TypeError(f"NumPy can multiply {dtype} only if the package ml_dtypes is installed")
 
 
 def _times(array, factor):
-    """A new array, but the same where there is nothing to multiply."""
+    """array * factor as a new array of the same type; the array itself if the factor is 1."""
     return array if factor == 1 else np.asarray(np.multiply(array, array.dtype.type(factor)))
 
 
 def _start_allreduce(view, memory, output, op, prescale_factor, postscale_factor, name, finish):
-    """`output` may be `memory`; `finish` gets the result."""
+    """Starts an allreduce of `memory` into `output`, which may be `memory`. The handle's result is that of finish(reduced array)."""
     code = view.reducible()
     _check_factors(memory, view.dtype, prescale_factor, postscale_factor)
     source = _times(memory, prescale_factor)
@@ -52,7 +54,7 @@ def _start_allreduce(view, memory, output, op, prescale_factor, postscale_factor
 
 @collective
 def allreduce_async(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
-    """Starts an allreduce and gives a handle for synchronize(), which gives its result, and poll()."""
+    """Starts an allreduce, and returns a handle for synchronize() and poll(). The array must not change until the operation has ended."""
     view = View(array)
     memory = view.packed()
     return _start_allreduce(view, memory, np.empty(memory.shape, memory.dtype), op, prescale_factor, postscale_factor, name,
@@ -61,7 +63,8 @@ def allreduce_async(array, name=None, op=Average, prescale_factor=1.0, postscale
 
 @collective
 def allreduce_async_(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
-    """The same in place. Nobody touches the array until synchronize() has returned."""
+    """Like allreduce_async, but writes the result to the array. The array must not be read or written until synchronize() has returned.
+    TypeError if the array cannot be written."""
     view = View(array)
     memory = view.place()
 
@@ -74,11 +77,14 @@ def allreduce_async_(array, name=None, op=Average, prescale_factor=1.0, postscal
 
 @collective
 def allreduce(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
-    """Every rank's array combined element by element, as a new array on every rank; shapes and types are the same on all.
+    """Combines the arrays of all ranks element by element. Returns a new array of the same shape and type, on every rank.
 
-    name               what errors call it
-    prescale_factor    before the ranks are combined, each rank its own; postscale_factor: afterwards
-    compression        Compression.fp16: floats travel as float16
+    array              must have the same number of elements and the same type on all ranks; Mismatch otherwise
+    name               the name of the array in errors
+    op                 Average, Sum, Product, Min or Max; equal on all ranks
+    prescale_factor    this rank's array is multiplied by it before the reduction; only floating types, otherwise TypeError
+    postscale_factor   the result is multiplied by it; only floating types, otherwise TypeError
+    compression        Compression.fp16: float32 and float64 are rounded to float16 before they are sent
     """
     if compression is Compression.none:
         return allreduce_async(array, name, op, prescale_factor, postscale_factor).wait()
@@ -87,22 +93,22 @@ def allreduce(array, name=None, op=Average, prescale_factor=1.0, postscale_facto
 
 @collective
 def allreduce_(array, name=None, op=Average, prescale_factor=1.0, postscale_factor=1.0):
-    """The same in place; gives the array."""
+    """Like allreduce, but writes the result to the array, and returns the array. TypeError if it cannot be written."""
     return allreduce_async_(array, name, op, prescale_factor, postscale_factor).wait()
 
 
 def synchronize(handle):
-    """Waits for what was started, and gives its result."""
+    """Waits until the operation of the handle has ended, and returns its result. Raises its error."""
     return handle.wait()
 
 
 def poll(handle):
-    """Whether synchronize() would not wait."""
+    """Whether the operation of the handle has ended, so that synchronize() does not wait."""
     return handle.done()
 
 
 class _Fused:
-    """One tensor on its way through the fusion buffer."""
+    """An array that the fusion buffer reduces."""
 
     def __init__(self, array, in_place, prescale_factor, postscale_factor, compression):
         self.view, self.factor, self.compression = View(array), postscale_factor, compression
@@ -120,14 +126,18 @@ class _Fused:
 
 @collective
 def grouped_allreduce(arrays, names=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
-    """allreduce of many arrays, small ones together in buckets: a list of new arrays. The order is the same on all ranks."""
+    """An allreduce of each of `arrays`. Returns a list of new arrays. Small arrays are reduced together, in buckets.
+
+    All ranks must pass the same numbers of elements and types in the same order. `names` is None or a list of the arrays' names in
+    errors. The other arguments are those of allreduce.
+    """
     tensors = [_Fused(array, False, prescale_factor, postscale_factor, compression) for array in arrays]
     return [one.view.like(result) for one, result in _reduce_fused(tensors, op, names)]
 
 
 @collective
 def grouped_allreduce_(arrays, names=None, op=Average, prescale_factor=1.0, postscale_factor=1.0, compression=Compression.none):
-    """The same in place; gives the arrays."""
+    """Like grouped_allreduce, but writes the results to the arrays, and returns `arrays`. TypeError if one cannot be written."""
     tensors = [_Fused(array, True, prescale_factor, postscale_factor, compression) for array in arrays]
     for one, result in _reduce_fused(tensors, op, names):
         one.view.put(result)
@@ -153,12 +163,16 @@ def _reduce_fused(tensors, op, names):
 
 @collective
 def reducescatter(array, op=Average, name=None, prescale_factor=1.0, postscale_factor=1.0):
-    """Every rank's array combined, of which each rank gets its share of the first dimension; where the ranks do not divide it,
-    the first ranks get one more."""
+    """Combines the arrays of all ranks element by element. Returns this rank's rows of the result, as a new array.
+
+    The rows (slices along the first dimension) are divided among the ranks in rank order. If they cannot be divided evenly, the first
+    ranks get one more each. The array must have the same shape and type on all ranks, and at least one dimension (ValueError). The
+    other arguments are those of allreduce.
+    """
     view = View(array)
     here, memory = group(), view.packed()
     if memory.ndim == 0:
-        raise ValueError("reducescatter wants an array with a first dimension, not a scalar")
+        raise ValueError("reducescatter: expected an array with at least one dimension, got a scalar")
     code = view.reducible()
     _check_factors(memory, view.dtype, prescale_factor, postscale_factor)
     source = _times(memory, prescale_factor)

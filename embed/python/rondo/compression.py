@@ -1,4 +1,4 @@
-"""What gradients travel as."""
+"""Compression of gradients before they are sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class _None:
-    """As they are."""
+    """No compression."""
 
     @staticmethod
     def compress(array):
@@ -18,7 +18,7 @@ class _None:
 
 
 class _Fp16:
-    """Half as many bytes: float32 and float64 are rounded to float16, sent, and widened again."""
+    """float32 and float64 are rounded to float16, sent, and converted back. Other types are not changed."""
 
     @staticmethod
     def compress(array):
@@ -32,5 +32,7 @@ class _Fp16:
 
 
 class Compression:
+    """The `compression` argument: none, or fp16, which sends float32 and float64 as float16."""
+
     none = _None
     fp16 = _Fp16

@@ -1,4 +1,4 @@
-"""An optimizer whose gradients are those of all ranks."""
+"""An optimizer that reduces gradients over all ranks before it applies them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _WIDER = {"float16": np.float32, "bfloat16": np.float64, "float32": np.float64, 
 
 
 class _Sum:
-    """The sum of a variable's gradients over the passes of one step, or their average."""
+    """The sum, or the average, of a variable's gradients over the passes of one step."""
 
     def __init__(self, view, averages):
         view.reducible()
         if view.array.dtype.kind in "iu" and "float" in view.dtype:  # NumPy shows types that it lacks as integers
-            raise TypeError(f"NumPy adds {view.dtype} where the package ml_dtypes is installed")
+            raise TypeError(f"NumPy can add {view.dtype} only if the package ml_dtypes is installed")
         if averages and "float" not in view.dtype:
             raise TypeError(f"average_aggregated_gradients: expected gradients of a floating type, got {view.dtype}")
         self._dtype, self._averages = view.array.dtype, averages
@@ -32,7 +32,7 @@ class _Sum:
         np.add(self._sum, view.array, out=self._sum)  # a plain sum of arrays without dimensions would be no array
 
     def result(self, passes):
-        """A new array of the gradients' type."""
+        """The sum or the average, as an array of the gradients' type."""
         if not self._averages:
             return self._sum
         self._sum /= passes
@@ -44,18 +44,21 @@ class _Sum:
 
 
 class DistributedOptimizer:
-    """Wraps an optimizer that has apply_gradients([(gradient, variable), ...]), as Keras's have, or a function that takes that
-    list: it gets gradients that were reduced over all ranks, small ones together. Variables are handed on as they are, a gradient
-    that is None too. Everything else is the optimizer's own: attributes are read from it and set in it.
+    """Wraps an optimizer and reduces gradients over all ranks before the optimizer applies them. Small gradients are reduced together.
 
-    op                        Average or Sum
-    compression               Compression.fp16: what is float32 or float64 travels as float16
-    backward_passes_per_step  so many calls of apply_gradients add up here; the last of them reduces and applies. The others
-                              give None
+    `optimizer` has a method apply_gradients([(gradient, variable), ...]), as Keras optimizers have, or is a function that takes such a
+    list. Variables, and gradients that are None, are passed on unchanged. All other attributes are read from and set in `optimizer`.
+
+    op                        Average or Sum; equal on all ranks
+    compression               Compression.fp16: float32 and float64 are sent as float16
+    backward_passes_per_step  the number of calls of apply_gradients for one step, at least 1. This rank adds up the gradients of these
+                              calls. The last call reduces and applies them. The others return None.
     average_aggregated_gradients
-                              divides what was added up by that number. The sum is kept in a wider type meanwhile, so an average
-                              is right if it fits the gradients' type. The sum takes twice the gradients' memory, of bfloat16 four
-                              times
+                              if true, the sum over these calls is divided by their number. The sum has a wider type, so the average
+                              is right if it fits the gradients' type. Memory for the sum: twice that of the gradients, four times for
+                              bfloat16.
+
+    Raises TypeError if `optimizer` is neither, ValueError if backward_passes_per_step is below 1.
     """
 
     _OWN = ("_optimizer", "_apply", "_op", "_compression", "_passes", "_averages", "_sums", "_passed")
@@ -64,9 +67,9 @@ class DistributedOptimizer:
                  average_aggregated_gradients=False):  # fmt: skip
         apply = getattr(optimizer, "apply_gradients", optimizer)
         if not callable(apply):
-            raise TypeError(f"{type(optimizer).__name__} has no apply_gradients and is no function")
+            raise TypeError(f"{type(optimizer).__name__} has no apply_gradients and is not a function")
         if backward_passes_per_step < 1:
-            raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}; it is at least 1")
+            raise ValueError(f"backward_passes_per_step: expected at least 1, got {backward_passes_per_step}")
         self._optimizer, self._apply, self._op, self._compression = optimizer, apply, op, compression
         self._passes, self._averages = backward_passes_per_step, average_aggregated_gradients
         self._sums, self._passed = [], 0
@@ -82,7 +85,7 @@ class DistributedOptimizer:
 
     @collective
     def _reduced(self, gradients):
-        """Gradients of all ranks; None where more passes are to come."""
+        """The reduced gradients. None if this call is not the last one of its step."""
         if self._passes > 1:
             self._add(gradients)
             if self._passed < self._passes:
@@ -104,7 +107,7 @@ class DistributedOptimizer:
         if not self._sums:
             self._sums = [None] * len(gradients)
         if len(gradients) != len(self._sums):
-            raise ValueError(f"{len(gradients)} gradients, but {len(self._sums)} in the passes before")
+            raise ValueError(f"got {len(gradients)} gradients, but the previous passes of this step had {len(self._sums)}")
         for at, gradient in enumerate(gradients):
             if gradient is None:
                 continue

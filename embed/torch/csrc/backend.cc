@@ -10,7 +10,7 @@
 
 #include "gil.h"
 #include "making.h"
-#include "meeting.h"
+#include "rendezvous_name.h"
 #include "store.h"
 #include "tensors.h"
 
@@ -20,14 +20,14 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-// All groups of this process, which must close them at its end. They are in the order in which they were made. That
-// order is the same on all ranks, which is necessary because each closing group waits for the other ranks.
+// All groups of this process, in the order in which they were made. The process must close them when it ends. The order
+// must be the same on all ranks, because each closing group waits for the other ranks.
 struct AllGroups {
   std::mutex mutex;
   std::vector<RondoBackend*> all;
 };
 AllGroups& Groups() {
-  static auto* const groups = new AllGroups;  // never destroyed: groups may outlive static objects
+  static auto* const groups = new AllGroups;  // never destroyed, because groups may outlive static objects
   return *groups;
 }
 
@@ -43,7 +43,7 @@ CommPtr Connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size
   const auto by_store = std::make_shared<TorchStore>(store, making);
   rondo_connect_options options;
   rondo_connect_options_init(&options);
-  const std::string job = NameOfMeeting(*store, rank, size, timeout, settings, making);
+  const std::string job = UniqueRendezvousName(*store, rank, size, timeout, settings, making);
   options.job = job.c_str();
   options.rank = rank;
   options.world_size = size;
@@ -53,12 +53,12 @@ CommPtr Connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size
   if (!settings.transport.empty()) options.transport = settings.transport.c_str();
   if (!settings.record_dir.empty()) options.record_dir = settings.record_dir.c_str();
   options.rails = settings.rails;
-  options.wide_partials = settings.wide_partials ? 1 : 0;
+  options.fp32_accumulate = settings.fp32_accumulate ? 1 : 0;
   if (settings.job_ranks.size() == static_cast<size_t>(size)) {
     options.group = settings.group.c_str();
     options.job_ranks = settings.job_ranks.data();
   }
-  const rondo_foreign_store functions = TorchStore::Functions(by_store);
+  const rondo_store_callbacks functions = TorchStore::Functions(by_store);
   options.store = &functions;
   rondo_comm* comm = nullptr;
   Must([&](rondo_error** error) { return rondo_connect(&options, &comm, error); });
@@ -73,7 +73,7 @@ CommPtr Connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size
 RondoBackend::RondoBackend(c10::intrusive_ptr<c10d::Store> store, int rank, int size, milliseconds timeout,
                            const Settings& settings)
     : Base(rank, size),
-      // In torch 2 all groups of one rank share one name.
+      // In torch 2 all groups that have only one rank share one name, so each of them gets its own store.
       store_(size == 1 ? c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::HashStore>()) : std::move(store)),
       settings_(settings),
       timeout_ms_(LimitOf(timeout, "timeout").count()),
@@ -99,14 +99,14 @@ RondoBackend::~RondoBackend() {
   if (getpid() == process_) {
     shared_.reset();
   } else {
-    (void)shared_.release();  // its threads belong to the parent
+    (void)shared_.release();  // a forked child must not destroy it, because the executor's threads belong to the parent
   }
 }
 
 void RondoBackend::CloseAll() {
   const std::lock_guard<std::mutex> lock(Groups().mutex);
   const auto until = std::chrono::steady_clock::now() + kForGoodbyes;
-  // Signal handlers are not run here: they could close a group and wait for the lock.
+  // Signal handlers are not run here, because they could close a group and wait for the lock that this function holds.
   for (RondoBackend* const group : Groups().all) group->CloseBy(until, [] { return false; });
   const WithoutGil free;
   for (RondoBackend* const group : Groups().all)
@@ -118,7 +118,8 @@ void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*i
   if (getpid() != process_ || closed_.exchange(true)) return;  // a forked child must not act for the group
   using Clock = std::chrono::steady_clock;
   if (shared_->owed > 0) {
-    // No thread waits for them here, but other ranks may; librondo's thread advances them.
+    // No thread of this rank waits for these operations, but other ranks may need them. Rondo's progress thread
+    // advances them.
     const auto end = Clock::now() + kForOperations;
     while (shared_->owed > 0 && !shared_->interrupted && Clock::now() < end) {
       std::this_thread::sleep_for(kBetweenLooks);
@@ -127,16 +128,16 @@ void RondoBackend::CloseBy(std::chrono::steady_clock::time_point until, bool (*i
     if (shared_->owed > 0)
       Abort(shared_->interrupted
                 ? "a signal (Ctrl-C) ended the wait for an operation, and then this rank ended its process group"
-                : "this rank ended its process group, and others did not come to its operations");
+                : "this rank ended its process group, and others did not take part in its operations");
     until = Clock::now() + kForGoodbyes;
   }
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
-  // The error is ignored: callers that waited for a failed operation already have it.
+  // The error is ignored, because callers that waited for a failed operation already have it.
   rondo_comm_leave(comm_.get(), static_cast<uint64_t>(std::max<milliseconds::rep>(left, 0)), nullptr);
 }
 
 #if TORCH_VERSION_MAJOR >= 2
-// Both functions get a store that no other group uses.
+// The functions split and merge get a store that no other group uses.
 c10::intrusive_ptr<Base> RondoBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                              const std::vector<int>& ranks, const c10::intrusive_ptr<Options>& opts) {
   const auto me = std::find(ranks.begin(), ranks.end(), getRank());
@@ -154,7 +155,7 @@ c10::intrusive_ptr<Base> RondoBackend::merge(const c10::intrusive_ptr<c10d::Stor
                                              const c10::intrusive_ptr<Options>& opts, const int& rank,
                                              const int& size) {
   Settings settings = settings_;
-  settings.group.clear();  // nothing here says which ranks of the job these are
+  settings.group.clear();  // this rank does not know which ranks of the job are in the merged group
   settings.job_ranks.clear();
   return c10::make_intrusive<RondoBackend>(store, rank, size, opts ? opts->timeout : timeout(), settings);
 }
@@ -192,7 +193,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   rondo_options_init(&options);
   options.timeout_ms = static_cast<uint64_t>(LimitOr(timeout, this->timeout()).count());
   options.scale = scale;
-  // Messages of a device use host memory and already have a side stream.
+  // Messages in device memory are copied through host memory, and already have a side stream.
   const c10::Device device = parts.side != nullptr
                                  ? c10::Device(c10::kCPU)
                                  : DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
@@ -200,21 +201,24 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
   if (!device.is_cpu()) {
     on_device.reset_device(device);
     parts.side = SideOf(device, parts.captured);
-    parts.queued = !settings_.blocking_wait || parts.captured;  // a graph cannot wait in the host
+    parts.queued = !settings_.blocking_wait || parts.captured;  // a graph cannot make the host wait
     parts.side->FollowCurrent();
     options.memory = RONDO_MEMORY_CUDA;
     options.stream = parts.side->handle();
     options.stream_waits = parts.queued ? RONDO_YES : RONDO_NO;
-    // Keeps the memory beyond the end of the operation; until that end the operation holds it.
+    // Work on the side stream may end after the operation, so the tensors are kept allocated for this work. Until the
+    // operation ends, the operation itself keeps them.
     if (parts.queued || parts.finish)
       for (const Tensors* const tensors : {&parts.held, &parts.outputs, &parts.inputs}) parts.side->Keep(*tensors);
   }
   rondo_work* work = nullptr;
   try {
-    const HangsElsewhere elsewhere;  // a refusal may end other works, and their continuations may take the lock
+    // A refused call may complete other works, and their continuations may take the lock `issuing_`. So this thread
+    // must not run continuations.
+    const HangsElsewhere elsewhere;
     Must([&](rondo_error** error) { return start(&options, &work, error); });
   } catch (...) {
-    // A capture succeeds only if the side stream is joined.
+    // A capture succeeds only if the caller's stream waits for the side stream.
     if (parts.queued) parts.side->LetCurrentFollow(parts.side->Mark());
     throw;
   }
@@ -223,7 +227,7 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
 }
 
 WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
-  if (parts.side == nullptr) {  // this asks Python, so it must not happen under the lock
+  if (parts.side == nullptr) {  // this calls Python, so it must not happen while the lock is held
     const c10::Device device = DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
     parts.captured = !device.is_cpu() && SideStream::IsCurrentCaptured(device);
   }
@@ -239,7 +243,7 @@ WorkPtr RondoBackend::barrier(const c10d::BarrierOptions& opts) {
                        });
 }
 
-// ---- messages: those of a device are copied through host memory ----
+// ---- messages: memory of a device is copied through host memory ----
 
 WorkPtr RondoBackend::send(Tensors& tensors, int to, int tag) {
   const at::Tensor flat = Flat(OnlyOf(tensors, "send").cpu());

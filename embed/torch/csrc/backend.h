@@ -1,6 +1,7 @@
-// Rondo as a backend of torch.distributed: implements the interface of c10d's process groups with a rondo_comm.
+// Makes Rondo a backend of torch.distributed. Implements the interface of c10d's process groups with a rondo_comm.
 //
-// One source serves torch 1.13, where a backend is a c10d::ProcessGroup, and torch 2, where it is a c10d::Backend.
+// The same source supports torch 1.13, where a backend is a c10d::ProcessGroup, and torch 2, where it is a
+// c10d::Backend.
 #pragma once
 
 #include <rondo.h>
@@ -40,8 +41,9 @@ struct Settings : RankNames {
   std::string profiled_as = "rondo";  // the prefix of the group's events in torch's profiler
   std::string interface, addresses, transport, record_dir;
   uint32_t rails = 1;
-  bool wide_partials = false;  // sums, averages and products of bfloat16 and float16 are computed in float32
-  // true: wait() for an operation on a device waits in the host, and throws if it has failed. false: a stream waits.
+  bool fp32_accumulate = false;  // true: sums, averages and products of bfloat16 and float16 are computed in float32
+  // true: for an operation on a device, wait() blocks the host thread, and throws if the operation has failed. false:
+  // wait() makes the caller's stream wait instead.
   bool blocking_wait = true;
 };
 
@@ -55,16 +57,16 @@ class RondoBackend final : public Base {
   // Gloo's class.
   const std::string getBackendName() const override { return "rondo"; }
 
-  // Sends goodbyes and waits a short time for those of the other ranks. Operations that others may need get some time
-  // to end; Ctrl-C ends that time.
+  // Sends goodbyes and waits a short time for the other ranks' goodbyes. Before that, waits a limited time for
+  // operations that other ranks may need. Ctrl-C ends this wait.
   void Close() { CloseBy(std::chrono::steady_clock::now() + kForGoodbyes, EndsBySignal); }
   void Abort(const std::string& reason) { rondo_comm_abort(comm_.get(), reason.c_str()); }
   // The timeout of operations that specify none.
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms_); }
   std::string Describe() const;
-  // Throws the group's error if it has failed, also in a launched graph.
+  // Throws the group's error if the group has failed. An operation in a launched graph can fail the group, too.
   void Check() const;
-  // For the end of the process: closes every group. All groups share one short time limit.
+  // Closes every group, at the end of the process. All groups share one short time limit.
   static void CloseAll();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -88,11 +90,11 @@ class RondoBackend final : public Base {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
-  void setSequenceNumberForGroup() override {}  // every rank counts from 0 in the same way
+  void setSequenceNumberForGroup() override {}  // does nothing, because every rank counts its collectives from 0
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
-  // Functions that torch 2 adds. They have no `override`, because some exist only from torch 2.1 on; in older versions
-  // they do no harm.
+  // Functions that torch 2 adds. They have no `override`, because some exist only since torch 2.1. Older versions never
+  // call them.
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts);
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& opts);
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) { return allreduce(tensors, opts); }
@@ -115,21 +117,22 @@ class RondoBackend final : public Base {
 
   void CloseBy(std::chrono::steady_clock::time_point until, bool (*is_ended)());
   using Start = std::function<rondo_code(const rondo_options*, rondo_work**, rondo_error**)>;
-  // `issuing` is released when the operation has been started. Afterwards this thread may run continuations of other
-  // futures.
+  // Starts an operation by `start`. Releases the lock `issuing` when the operation has started. After that, this thread
+  // may run continuations of other futures.
   WorkPtr Run(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start, double scale = 1,
               std::unique_lock<std::mutex>* issuing = nullptr);
-  // Runs one operation at a time, among the operations that are ordered.
+  // Like Run, for collectives: only one thread at a time issues a collective of the group.
   WorkPtr RunCollective(RondoWork::Parts parts, std::chrono::milliseconds timeout, const Start& start,
                         double scale = 1);
-  // Records a call that only this rank refuses: other ranks that wait for it get the reason when this rank leaves.
+  // Records that this rank refused a call. If other ranks wait for this rank in the same call, they get the reason when
+  // this rank leaves.
   void NoteRefusal(const char* call, const std::exception& reason) const;
   WorkPtr Receive(Tensors& tensors, int from, int tag, c10d::OpType type);
   WorkPtr SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts);
   // The sum of coalesced sparse tensors in host memory.
   at::Tensor SumOfSparse(const at::Tensor& mine, const rondo_options& options);
-  // The side stream of a device; null for the host. Captured operations use a separate one, because the ends of other
-  // operations must not become part of the graph.
+  // The side stream of a device; null for the host. Captured operations use a separate stream, so that nothing of the
+  // other operations becomes part of the graph.
   std::shared_ptr<const SideStream> SideOf(c10::Device device, bool captured = false);
 
   const c10::intrusive_ptr<c10d::Store> store_;

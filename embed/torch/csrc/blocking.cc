@@ -1,5 +1,4 @@
-// Functions that c10d expects to be complete when they return, or that need several operations, each depending on the
-// one before.
+// The sum of sparse tensors. It blocks, because it needs several operations, each of which depends on the one before.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -24,10 +23,10 @@ rondo_options For(milliseconds timeout) {
 
 }  // namespace
 
-// Sends every rank's entries to every rank, which adds them in rank order.
+// Sends each rank's entries to all ranks. Every rank adds the entries in rank order.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
-  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: sparse tensors are summed, and nothing else");
-  const HangsElsewhere elsewhere;  // a continuation may take the lock
+  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: expected SUM, the only reduction of sparse tensors");
+  const HangsElsewhere elsewhere;  // a continuation may take the lock, so this thread must not run any
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   try {
@@ -43,7 +42,7 @@ WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions
 }
 
 at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options& options) {
-  // Gathers a tensor from every rank; bytes[r] is the size of rank r's.
+  // Gathers a tensor from every rank; bytes[r] is the size of rank r's tensor.
   const auto gather = [&](const at::Tensor& own, const std::vector<uint64_t>& bytes) {
     uint64_t all = 0;
     for (const uint64_t of_rank : bytes) all += of_rank;
@@ -58,11 +57,11 @@ at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options
     return gathered;
   };
 
-  // First the values that must be equal on all ranks, then the number of entries, which may differ.
+  // `shape` holds the values that must be equal on all ranks, and after them the number of entries, which may differ.
   std::vector<int64_t> shape{mine.sparse_dim(), mine.dense_dim(), static_cast<int64_t>(mine.scalar_type())};
   for (const int64_t size : mine.sizes()) shape.push_back(size);
   constexpr size_t kWords = 20;
-  TORCH_CHECK(shape.size() < kWords, "allreduce: a sparse tensor of more than 16 dimensions");
+  TORCH_CHECK(shape.size() < kWords, "allreduce: expected a sparse tensor of at most 16 dimensions");
   shape.resize(kWords);
   shape.back() = mine._nnz();
   const at::Tensor shapes = gather(at::tensor(shape, at::kLong),
@@ -75,7 +74,7 @@ at::Tensor RondoBackend::SumOfSparse(const at::Tensor& mine, const rondo_options
   for (int rank = 0; rank < getSize(); ++rank) {
     const auto* const of_rank = shapes.data_ptr<int64_t>() + kWords * static_cast<size_t>(rank);
     TORCH_CHECK(std::equal(shape.begin(), shape.end() - 1, of_rank), "allreduce: the sparse tensor of ",
-                settings_.Name(rank), " has another shape or type than this rank's");
+                settings_.Name(rank), " has another shape or type than the sparse tensor of this rank");
     const auto count = static_cast<uint64_t>(of_rank[kWords - 1]);
     entries += static_cast<int64_t>(count);
     index_bytes.push_back(count * static_cast<uint64_t>(mine.sparse_dim()) * sizeof(int64_t));

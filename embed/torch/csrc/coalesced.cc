@@ -1,4 +1,4 @@
-// Several tensors of each rank in one collective.
+// Collectives on several tensors of each rank, each implemented as one collective of Rondo.
 #include <utility>
 
 #include "backend.h"
@@ -10,15 +10,16 @@ using c10d::OpType;
 
 WorkPtr RondoBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& opts) try {
-  TORCH_CHECK(!inputs.empty() && outputs.size() == static_cast<size_t>(getSize()), "allgather_coalesced wants ",
+  TORCH_CHECK(!inputs.empty() && outputs.size() == static_cast<size_t>(getSize()), "allgather_coalesced: expected ",
               getSize(), " lists of outputs");
   Tensors all;
   for (const Tensors& of_rank : outputs) {
-    TORCH_CHECK(of_rank.size() == inputs.size(), "allgather_coalesced: as many outputs of each rank as inputs");
+    TORCH_CHECK(of_rank.size() == inputs.size(),
+                "allgather_coalesced: expected as many outputs for each rank as inputs");
     for (size_t i = 0; i < inputs.size(); ++i) {
       CheckDense(of_rank[i], "allgather_coalesced: output");
       TORCH_CHECK(of_rank[i].sizes() == inputs[i].sizes() && of_rank[i].scalar_type() == inputs[0].scalar_type(),
-                  "allgather_coalesced: outputs must be like the inputs");
+                  "allgather_coalesced: outputs must have the shapes and types of the inputs");
       all.push_back(of_rank[i]);
     }
   }
@@ -34,18 +35,18 @@ WorkPtr RondoBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors
   throw;
 }
 
-// Rank `rank`'s share of tensors that each hold the parts of `size` ranks, one after the other, each shaped like its
-// part.
+// The part of rank `rank` in each of `wholes`. Each of these tensors holds one part for each of the `size` ranks, in
+// rank order. A part has the shape of the tensor at the same index of `parts`.
 static Tensors PartsOf(const Tensors& wholes, const Tensors& parts, int rank, int size, const char* what) {
-  TORCH_CHECK(wholes.size() == parts.size(), what, ": as many outputs as inputs");
+  TORCH_CHECK(wholes.size() == parts.size(), what, ": expected as many outputs as inputs");
   Tensors of_rank;
   for (size_t i = 0; i < parts.size(); ++i) {
     CheckDense(wholes[i], what);
     CheckDense(parts[i], what);
     TORCH_CHECK(wholes[i].scalar_type() == parts[0].scalar_type() && parts[i].scalar_type() == parts[0].scalar_type(),
-                what, ": tensors must have one type");
-    TORCH_CHECK(wholes[i].numel() == parts[i].numel() * size, what, ": a tensor of ", wholes[i].numel(),
-                " elements for ", size, " of ", parts[i].numel());
+                what, ": all tensors must have the same type");
+    TORCH_CHECK(wholes[i].numel() == parts[i].numel() * size, what, ": the tensor of all ranks has ", wholes[i].numel(),
+                " elements; expected ", size, " times ", parts[i].numel());
     TORCH_CHECK(wholes[i].is_contiguous(), what, ": the tensor of all ranks must be contiguous");
     of_rank.push_back(wholes[i].view({size, parts[i].numel()}).select(0, rank).view(parts[i].sizes()));
   }
@@ -65,7 +66,7 @@ WorkPtr RondoBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors&
 
 WorkPtr RondoBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                       const c10d::ReduceScatterOptions& opts) try {
-  TORCH_CHECK(!outputs.empty(), "reduce_scatter_tensor_coalesced wants tensors");
+  TORCH_CHECK(!outputs.empty(), "reduce_scatter_tensor_coalesced: expected tensors, got none");
   Tensors all;
   for (int rank = 0; rank < getSize(); ++rank)
     for (const at::Tensor& part : PartsOf(inputs, outputs, rank, getSize(), "reduce_scatter_tensor_coalesced"))

@@ -1,4 +1,4 @@
-// c10d's collectives, each as one collective of Rondo.
+// c10d's collectives, each implemented as one collective of Rondo.
 #include <algorithm>
 #include <utility>
 
@@ -25,24 +25,25 @@ std::vector<uint64_t> Splits(const at::Tensor& tensor, const std::vector<int64_t
   const int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
   const uint64_t row = rows == 0 ? 0 : BytesOf(tensor) / static_cast<uint64_t>(rows);
   if (splits.empty()) {
-    TORCH_CHECK(rows % size == 0, what, ": ", rows, " rows are not equal parts for ", size, " ranks");
+    TORCH_CHECK(rows % size == 0, what, ": ", rows, " rows cannot be divided evenly among ", size, " ranks");
     return std::vector<uint64_t>(static_cast<size_t>(size), row * static_cast<uint64_t>(rows / size));
   }
-  TORCH_CHECK(splits.size() == static_cast<size_t>(size), what, ": ", splits.size(), " splits for ", size, " ranks");
+  TORCH_CHECK(splits.size() == static_cast<size_t>(size), what, ": ", splits.size(),
+              " splits; expected one for each of ", size, " ranks");
   std::vector<uint64_t> bytes;
   int64_t sum = 0;
   for (const int64_t split : splits) {
-    TORCH_CHECK(split >= 0, what, ": a split of ", split);
+    TORCH_CHECK(split >= 0, what, ": expected splits of at least 0, got ", split);
     sum += split;
     bytes.push_back(row * static_cast<uint64_t>(split));
   }
-  TORCH_CHECK(sum == rows, what, ": splits of ", sum, " rows in all, of a tensor of ", rows);
+  TORCH_CHECK(sum == rows, what, ": the splits have ", sum, " rows in all, but the tensor has ", rows);
   return bytes;
 }
 
 }  // namespace
 
-// ---- one tensor for each rank ----
+// ---- collectives with one tensor on each rank ----
 
 WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) try {
   const at::Tensor& tensor = OnlyOf(tensors, "broadcast");
@@ -60,7 +61,7 @@ WorkPtr RondoBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& 
 }
 
 WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) try {
-  TORCH_CHECK(tensors.size() == 1, "allreduce wants one tensor, not ", tensors.size());
+  TORCH_CHECK(tensors.size() == 1, "allreduce: expected one tensor, got ", tensors.size());
   if (tensors.front().is_sparse()) return SumSparse(tensors.front(), opts);
   return allreduce_coalesced(tensors, [&] {
     c10d::AllreduceCoalescedOptions same;
@@ -74,10 +75,11 @@ WorkPtr RondoBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& 
 }
 
 WorkPtr RondoBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) try {
-  TORCH_CHECK(!tensors.empty(), "allreduce_coalesced wants tensors");
+  TORCH_CHECK(!tensors.empty(), "allreduce_coalesced: expected tensors, got none");
   for (const at::Tensor& tensor : tensors) {
     CheckDense(tensor, "allreduce");
-    TORCH_CHECK(tensor.scalar_type() == tensors.front().scalar_type(), "allreduce: tensors must have one type");
+    TORCH_CHECK(tensor.scalar_type() == tensors.front().scalar_type(),
+                "allreduce: all tensors must have the same type");
   }
   const rondo_op op = OperationOf(opts.reduceOp, tensors.front());
   const Packed packed = InPlace(tensors);
@@ -115,20 +117,21 @@ WorkPtr RondoBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) 
   throw;
 }
 
-// ---- a list with a tensor for each rank ----
+// ---- collectives with a list of tensors, one for each rank ----
 
 WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                 const c10d::AllgatherOptions& opts) try {
   const at::Tensor& input = OnlyOf(inputs, "allgather: input");
   TORCH_CHECK(outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()),
-              "allgather wants a list of ", getSize(), " outputs");
+              "allgather: expected a list of ", getSize(), " outputs");
   Tensors& all = outputs.front();
   for (const at::Tensor& output : all) {
     CheckDense(output, "allgather: output");
-    TORCH_CHECK(output.scalar_type() == input.scalar_type(), "allgather: tensors must have one type");
+    TORCH_CHECK(output.scalar_type() == input.scalar_type(), "allgather: all tensors must have the same type");
   }
   const std::vector<uint64_t> bytes = BytesOfEach(all);
-  TORCH_CHECK(bytes[static_cast<size_t>(getRank())] == BytesOf(input), "allgather: tensors must have one size");
+  TORCH_CHECK(bytes[static_cast<size_t>(getRank())] == BytesOf(input),
+              "allgather: the input must be as large as this rank's output");
   const at::Tensor flat = Flat(input);
   const Packed room = RoomOf(all);
   void* const to = DataOf(room.flat);
@@ -148,9 +151,9 @@ WorkPtr RondoBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
 WorkPtr RondoBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) try {
   CheckDense(output, "_allgather_base: output");
   CheckDense(input, "_allgather_base: input");
-  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_allgather_base: tensors must have one type");
-  TORCH_CHECK(output.numel() == input.numel() * getSize(), "_allgather_base: an output of ", output.numel(),
-              " elements for ", getSize(), " inputs of ", input.numel());
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_allgather_base: all tensors must have the same type");
+  TORCH_CHECK(output.numel() == input.numel() * getSize(), "_allgather_base: the output has ", output.numel(),
+              " elements; expected ", getSize(), " times ", input.numel());
   const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
   return RunCollective(
@@ -168,7 +171,7 @@ WorkPtr RondoBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs, con
   const at::Tensor& input = OnlyOf(inputs, "gather: input");
   const bool root = opts.rootRank == getRank();
   TORCH_CHECK(root ? outputs.size() == 1 && outputs.front().size() == static_cast<size_t>(getSize()) : outputs.empty(),
-              "gather wants ", getSize(), " outputs on the root, and none elsewhere");
+              "gather: expected ", getSize(), " outputs on the root, and none elsewhere");
   if (root) CheckSame(outputs.front(), input, "gather");
   const at::Tensor flat = Flat(input);
   const Packed room = root ? RoomOf(outputs.front()) : Packed{};
@@ -189,7 +192,7 @@ WorkPtr RondoBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs, co
   const at::Tensor& output = OnlyOf(outputs, "scatter: output");
   const bool root = opts.rootRank == getRank();
   TORCH_CHECK(root ? inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()) : inputs.empty(),
-              "scatter wants ", getSize(), " inputs on the root, and none elsewhere");
+              "scatter: expected ", getSize(), " inputs on the root, and none elsewhere");
   if (root) CheckSame(inputs.front(), output, "scatter");
   const Packed room = InPlace(output);
   Tensors held{room.flat};
@@ -209,19 +212,19 @@ WorkPtr RondoBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inp
                                      const c10d::ReduceScatterOptions& opts) try {
   const at::Tensor& output = OnlyOf(outputs, "reduce_scatter: output");
   TORCH_CHECK(inputs.size() == 1 && inputs.front().size() == static_cast<size_t>(getSize()),
-              "reduce_scatter wants a list of ", getSize(), " inputs");
+              "reduce_scatter: expected a list of ", getSize(), " inputs");
   const rondo_op op = OperationOf(opts.reduceOp, output);
   std::vector<uint64_t> counts;
   for (const at::Tensor& input : inputs.front()) {
     CheckDense(input, "reduce_scatter: input");
-    TORCH_CHECK(input.scalar_type() == output.scalar_type(), "reduce_scatter: tensors must have one type");
+    TORCH_CHECK(input.scalar_type() == output.scalar_type(), "reduce_scatter: all tensors must have the same type");
     counts.push_back(CountOf(input) * (input.is_complex() ? 2 : 1));
   }
   const at::Tensor packed = Pack(inputs.front());
   const Packed room = InPlace(output);
   const at::Tensor real = AsReal(room.flat, op, "reduce_scatter");
   TORCH_CHECK(counts[static_cast<size_t>(getRank())] == CountOf(real),
-              "reduce_scatter: the output must be like this rank's input");
+              "reduce_scatter: the output must have as many elements as this rank's input");
   const bool equal = AreEqual(counts);
   return RunCollective(
       {OpType::REDUCE_SCATTER, "reduce_scatter", outputs, {packed, room.flat}, room.back, false, inputs.front()},
@@ -242,9 +245,9 @@ WorkPtr RondoBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input
                                            const c10d::ReduceScatterOptions& opts) try {
   CheckDense(output, "_reduce_scatter_base: output");
   CheckDense(input, "_reduce_scatter_base: input");
-  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_reduce_scatter_base: tensors must have one type");
-  TORCH_CHECK(input.numel() == output.numel() * getSize(), "_reduce_scatter_base: an input of ", input.numel(),
-              " elements for ", getSize(), " outputs of ", output.numel());
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "_reduce_scatter_base: all tensors must have the same type");
+  TORCH_CHECK(input.numel() == output.numel() * getSize(), "_reduce_scatter_base: the input has ", input.numel(),
+              " elements; expected ", getSize(), " times ", output.numel());
   const rondo_op op = OperationOf(opts.reduceOp, output);
   const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
@@ -266,17 +269,17 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
                                     std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) try {
   CheckDense(output, "alltoall_base: output");
   CheckDense(input, "alltoall_base: input");
-  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "alltoall_base: tensors must have one type");
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), "alltoall_base: all tensors must have the same type");
   const std::vector<uint64_t> from = Splits(input, input_splits, getSize(), "alltoall_base: input");
   const std::vector<uint64_t> to = Splits(output, output_splits, getSize(), "alltoall_base: output");
   const at::Tensor flat = Flat(input);
   const Packed room = InPlace(output);
-  // A rank without splits may have a peer with splits. Only in graphs, which do not support splits, must all ranks pass
-  // none.
+  // Counts can differ even if this rank passes no splits, because a peer can pass some. Graphs do not support splits,
+  // so in a graph the counts of all ranks are equal.
   const bool equal = output_splits.empty() && input_splits.empty() && !output.device().is_cpu() &&
                      SideStream::IsCurrentCaptured(output.device());
-  TORCH_CHECK(!equal || from == to, "alltoall_base: an input of ", input.numel(), " elements and an output of ",
-              output.numel());
+  TORCH_CHECK(!equal || from == to, "alltoall_base: without splits, expected equal sizes, got an input of ",
+              input.numel(), " elements and an output of ", output.numel());
   return RunCollective({OpType::ALLTOALL_BASE, "all_to_all", {output}, {flat, room.flat}, room.back, false, {input}},
                        opts.timeout, [&](const rondo_options* o, rondo_work** work, rondo_error** error) {
                          return equal ? rondo_all_to_all_async(comm_.get(), DataOf(flat), DataOf(room.flat),
@@ -291,12 +294,13 @@ WorkPtr RondoBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
 }
 
 WorkPtr RondoBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) try {
-  TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), "alltoall wants ",
-              getSize(), " inputs and outputs");
+  TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(),
+              "alltoall: expected ", getSize(), " inputs and outputs");
   for (const Tensors* const tensors : {&outputs, &inputs})
     for (const at::Tensor& tensor : *tensors) {
       CheckDense(tensor, "alltoall");
-      TORCH_CHECK(tensor.scalar_type() == inputs.front().scalar_type(), "alltoall: tensors must have one type");
+      TORCH_CHECK(tensor.scalar_type() == inputs.front().scalar_type(),
+                  "alltoall: all tensors must have the same type");
     }
   const std::vector<uint64_t> from = BytesOfEach(inputs), to = BytesOfEach(outputs);
   const at::Tensor packed = Pack(inputs);

@@ -71,7 +71,7 @@ void Executor::Work(const std::shared_ptr<Shared>& shared) {
     ++shared->running;
     lock.unlock();
     task();
-    task = nullptr;  // frees what the task holds before the lock is taken
+    task = nullptr;  // frees objects that the task holds, before the lock is taken
     lock.lock();
     if (--shared->running == 0 && shared->tasks.empty()) shared->quiet.notify_all();
   }

@@ -5,7 +5,8 @@
 
 namespace rondo_torch {
 
-// A thread must not hold Python's lock while it waits for something that depends on Python code: it would wait forever.
+// A thread must not hold Python's lock while it waits for something that depends on Python code, because it would wait
+// forever.
 class WithoutGil {
  public:
   WithoutGil() : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}

@@ -22,7 +22,7 @@ namespace {
 // child's main thread.
 bool IsOnMainThread() { return syscall(SYS_gettid) == getpid() && Py_IsInitialized() != 0; }
 
-// A call in its own thread; that thread and the caller share this object.
+// A call that runs in its own thread. That thread and the caller share this object.
 struct Aside {
   std::function<void(const GivenUp&)> call;
   std::mutex mutex;
@@ -65,7 +65,7 @@ bool EndsBySignal() noexcept {
     if (raised.matches(PyExc_KeyboardInterrupt)) {
       PyErr_SetInterrupt();
     } else {
-      raised.discard_as_unraisable("a handler of signals, at the end of a process group");
+      raised.discard_as_unraisable("a signal handler that ran while a process group was ending");
     }
     return true;
   }
@@ -84,7 +84,7 @@ void RunInterruptibly(std::function<void(const GivenUp& given_up)> call) {
       pthread_setname_np(pthread_self(), "rondo-aside");
       aside->Run();
     }).detach();
-  } catch (const std::system_error&) {  // the system has no thread left: the call runs here
+  } catch (const std::system_error&) {  // the system cannot create a thread, so the call runs here
     aside->Run();
   }
   std::unique_lock<std::mutex> lock(aside->mutex);

@@ -24,7 +24,7 @@ struct Place {
   c10d::Store* store;
 };
 
-// Finds the store below all prefixes.
+// Finds the store that is inside all PrefixStores, and the prefixes.
 Place PlaceOf(c10d::Store& store) {
   Place place{"", {}, &store};
   while (auto* const prefixed = dynamic_cast<c10d::PrefixStore*>(place.store)) {
@@ -42,7 +42,8 @@ std::string NameOf(c10d::Store& store, int rank) {
   return name.str();
 }
 
-// A new FileStore has no file: the first set of a key creates it. A FileStore that has read something has a file.
+// The position up to which a FileStore has read its file. If it is 0, the file may not exist, because the first set of
+// a key creates it.
 struct Position : c10d::FileStore {
   static off_t Of(const c10d::FileStore& store) { return store.*(&Position::pos_); }
 };
@@ -55,10 +56,11 @@ std::string FileOf(c10d::Store& store) {
 
 struct AllMakings {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<std::atomic<bool>>> all;  // whether a second one has been begun
+  // The flag is true if a second group with the same name was begun.
+  std::map<std::string, std::shared_ptr<std::atomic<bool>>> all;
 };
 AllMakings& Makings() {
-  static auto* const makings = new AllMakings;  // never destroyed: threads may outlive static objects
+  static auto* const makings = new AllMakings;  // never destroyed, because threads may outlive static objects
   return *makings;
 }
 
@@ -91,7 +93,7 @@ void Making::Check() const {
   TORCH_CHECK(!*is_second_begun_, kTwoAtOnce);
   TORCH_CHECK(file_.empty() || access(file_.c_str(), F_OK) == 0 || errno != ENOENT,
               "rondo: the file of torch's FileStore, ", file_,
-              ", is gone, so ranks cannot meet in it: keep it until the last group has been made");
+              ", was removed, so no further rendezvous can use it: keep the file until the last group has been made");
 }
 
 }  // namespace rondo_torch

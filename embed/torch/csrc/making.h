@@ -14,20 +14,20 @@ namespace rondo_torch {
 class Making {
  public:
   // Throws if another thread is making a group on the same store, under the same name and as the same rank; that other
-  // thread fails too. Ranks could not decide which of their groups belong together. `given_up` must outlive this
-  // object.
+  // thread fails too, because ranks could not decide which of their groups belong together. `given_up` must outlive
+  // this object.
   Making(c10d::Store& store, int rank, const GivenUp& given_up);
   ~Making();
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;
 
-  // Throws if continuing is useless: the caller was interrupted, a second such group was begun, or the file of a
-  // FileStore was removed.
+  // Throws if continuing is useless: the caller was interrupted, another thread began a group with the same name, or
+  // the file of a FileStore was removed.
   void Check() const;
 
  private:
-  const std::string name_;  // the store's name with its prefixes, and the rank
-  const std::string file_;  // the file of a FileStore that has read from it; "": none
+  const std::string name_;  // identifies the group that is being made: the store's name with its prefixes, and the rank
+  const std::string file_;  // the path of a FileStore that has already read its file; "": no such store
   const GivenUp& given_up_;
   std::shared_ptr<std::atomic<bool>> is_second_begun_;
 };

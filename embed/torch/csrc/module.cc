@@ -39,7 +39,8 @@ std::chrono::milliseconds TimeOf(const py::object& given) {
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
-  py::class_<Settings>(module, "Settings", "How a group's ranks reach each other; empty is Rondo's own choice.")
+  py::class_<Settings>(module, "Settings",
+                       "How a group's ranks reach each other. An empty text selects Rondo's default.")
       .def(py::init<>())
       .def_readwrite("profiled_as", &Settings::profiled_as)
       .def_readwrite("interface", &Settings::interface)
@@ -47,7 +48,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_readwrite("transport", &Settings::transport)
       .def_readwrite("record_dir", &Settings::record_dir)
       .def_readwrite("rails", &Settings::rails)
-      .def_readwrite("wide_partials", &Settings::wide_partials)
+      .def_readwrite("fp32_accumulate", &Settings::fp32_accumulate)
       .def_readwrite("group", &Settings::group)
       .def_readwrite("job_ranks", &Settings::job_ranks)
       .def_readwrite("blocking_wait", &Settings::blocking_wait);
@@ -56,33 +57,36 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const py::object& timeout,
                        const Settings& settings) {
              const std::chrono::milliseconds limit = TimeOf(timeout);
-             const py::gil_scoped_release free;  // the store may be implemented in Python
+             // Python's lock is released, because the store may be implemented in Python.
+             const py::gil_scoped_release free;
              return c10::make_intrusive<RondoBackend>(store, rank, size, limit, settings);
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("settings"))
-      .def("close", &RondoBackend::Close, alone, "Says goodbye to the other ranks; operations fail afterwards.")
+      .def("close", &RondoBackend::Close, alone,
+           "Leaves the group with a goodbye to the other ranks. Operations fail afterwards.")
       .def("abort", &RondoBackend::Abort, alone, py::arg("reason") = "aborted",
-           "Fails all operations, here and on all ranks, which are told the reason.")
+           "Fails all operations, here and on all ranks, which get the reason.")
       .def("check", &RondoBackend::Check, alone,
-           "Raises what the group has failed of, in a replayed graph too; for when a stream was waited for.")
-      .def("describe", &RondoBackend::Describe, alone, "The path to each rank, a line each.")
-      // Ranks outside a new group have nothing to do, because only its members meet.
+           "Raises the error of a failed group, also one of a replayed graph; to be called after waiting for a stream.")
+      .def("describe", &RondoBackend::Describe, alone, "Describes the path to each rank, in a line each.")
+      // Ranks outside a new group have nothing to do, because only its members have a rendezvous.
       .def("perform_nocolor_split", [](RondoBackend&, const py::object&) {});
   py::class_<RondoStore, c10d::Store, c10::intrusive_ptr<RondoStore>>(module, "RondoStore",
-                                                                      "Where the ranks of a job have met.");
+                                                                      "The store of a rendezvous.");
   module.def(
-      "meet",
+      "rendezvous",
       [](const std::string& url, const py::object& timeout, const Settings& settings) {
-        rondo_torch::Met met;
+        rondo_torch::RendezvousResult result;
         const std::chrono::milliseconds limit = TimeOf(timeout);
         {
           const py::gil_scoped_release free;
-          met = rondo_torch::Meet(url, limit, settings);
+          result = rondo_torch::Rendezvous(url, limit, settings);
         }
-        return py::make_tuple(met.store, met.rank, met.world_size);
+        return py::make_tuple(result.store, result.rank, result.world_size);
       },
       py::arg("url"), py::arg("timeout"), py::arg("settings"),
-      "Meets the other ranks of the job: the store in which they met, this rank, and how many there are.");
-  module.def("close_all", &RondoBackend::CloseAll, alone, "Says goodbye in every group; for the end of the process.");
+      "Performs the rendezvous of the job's ranks. Returns its store, this rank and the world size.");
+  module.def("close_all", &RondoBackend::CloseAll, alone,
+             "Leaves every group with a goodbye. Called at the end of the process.");
   module.def("version", [] { return std::string(rondo_version()); });
 }

@@ -2,12 +2,12 @@
 // stays usable.
 //
 //   rank 0                                  another rank
-//   "here" to every rank               ->   waits for it: until then rank 0 is the late one
-//   waits for every rank's answer      <-   "present"; or "gave up", if its time had passed before
-//   the verdict to every rank          ->   waits for it: rank 0 has as much time as this rank had
+//   sends "here" to every rank         ->   waits for "here"; if this wait times out, rank 0 is late
+//   waits for every rank's answer      <-   answers "present", or "gave up" if its wait has timed out
+//   sends the verdict to every rank    ->   waits for the verdict, with a longer timeout
 //
-// So a late rank learns that it was late when it reaches the barrier. Nothing here fails the group: a receive that
-// times out is withdrawn, and no rank waits for the sends.
+// So a late rank learns that it was late when it reaches the barrier. A monitored barrier never fails the group,
+// because a receive that times out is withdrawn, and no rank waits for the sends.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Monitored barriers have their own tags, at the end of the range. Each barrier takes the next three.
+// Monitored barriers have their own tags, at the end of the range of tags. Each barrier uses the next three tags.
 constexpr int kFirstTag = (1 << 30) + (1 << 29);
 constexpr int kBarriers = 1 << 20;
 enum BarrierTag { kHere, kAnswer, kVerdict, kBarrierTags };
@@ -34,12 +34,13 @@ static_assert(kFirstTag <= INT32_MAX - kBarriers * kBarrierTags);
 
 // How often a wait checks for signals.
 constexpr uint64_t kLookMs = 50;
-// How long the delivery of a verdict may take.
+// Time for the delivery of the verdict. A rank waits for the verdict for twice its timeout plus this time.
 constexpr milliseconds kUnderWay{5000};
 
 using Words = std::vector<int32_t>;
 
-// One message with its memory. If it is destroyed earlier, the operation continues and keeps the memory.
+// One message with its memory. If this object is destroyed before the operation is final, the operation continues and
+// keeps the memory.
 class BarrierMessage {
  public:
   using Start = std::function<rondo_code(Words& words, rondo_work** work, rondo_error** error)>;
@@ -57,8 +58,8 @@ class BarrierMessage {
     }
   }
   const Words& words() const { return *words_; }
-  // Returns whether the message arrived in time. Throws any other error of the operation, and what Python throws for a
-  // signal (Ctrl-C).
+  // Returns whether the message arrived in time. Throws any other error of the operation. Throws Python's exception if
+  // a signal handler raises one (Ctrl-C).
   bool Await() const {
     while (true) {
       rondo_error* error = nullptr;
@@ -83,10 +84,10 @@ class BarrierMessage {
   std::shared_ptr<rondo_work> work_;
 };
 
-// The first line of an exception's text; torch adds the place in its code on more lines.
+// The first line of an exception's text; torch adds further lines that name the place in its code.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// The longest timeout of a barrier; three times this time does not overflow.
+// The longest timeout of a barrier, chosen so that three times this value does not overflow.
 constexpr milliseconds kLongestBarrier{100'000'000'000};
 
 }  // namespace
@@ -94,7 +95,7 @@ constexpr milliseconds kLongestBarrier{100'000'000'000};
 void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const WithoutGil free;
   const std::string me = Capital(settings_.Name(getRank()));
-  // This text is torch's, because torch's tests look for it; LimitOf has another one.
+  // This message is the same as torch's, because torch's tests look for it. LimitOf has a different message.
   TORCH_CHECK(opts.timeout == c10d::kUnsetTimeout || opts.timeout.count() > 0 || opts.timeout < -kLongest, me,
               " timed out in monitoredBarrier: expected a timeout above 0, got ", opts.timeout.count(), " ms");
   const milliseconds limit = std::min(
@@ -128,7 +129,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   };
 
   if (getRank() != 0) {
-    // This text is torch's too.
+    // This message is also the same as torch's.
     const std::string reached =
         me + " successfully reached monitoredBarrier, but received errors while waiting for send/recv from " +
         settings_.Name(0) + ": ";
@@ -140,8 +141,8 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
       } else {
         send(0, kAnswer, {1});
         const BarrierMessage verdict = receive(0, kVerdict, size + 1, 2 * limit + kUnderWay);
-        TORCH_CHECK(verdict.Await(), settings_.Name(0), " did not say within ", (2 * limit + kUnderWay).count(),
-                    " ms who is late");
+        TORCH_CHECK(verdict.Await(), settings_.Name(0), " did not report within ", (2 * limit + kUnderWay).count(),
+                    " ms which ranks are late");
         late.assign(verdict.words().begin() + 1, verdict.words().begin() + 1 + verdict.words()[0]);
       }
     } catch (const pybind11::error_already_set&) {
@@ -153,7 +154,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     if (late.empty()) return;
     TORCH_CHECK(std::find(late.begin(), late.end(), getRank()) == late.end(), me,
                 " came late to monitoredBarrier: ", settings_.Name(0), " gave up after ", time, ".", what_now());
-    TORCH_CHECK(false, reached, settings_.Names(late), " did not within ", time, ".", what_now());
+    TORCH_CHECK(false, reached, settings_.Names(late), " did not reach it within ", time, ".", what_now());
   }
 
   std::vector<BarrierMessage> answers;
@@ -179,7 +180,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
     if (!came) late.push_back(rank);
     if (came && answer.words()[0] == 0) gave_up.push_back(rank);
   }
-  // If other ranks gave up, rank 0 itself was late, whichever other ranks were late too.
+  // If any rank gave up, rank 0 itself was late. The verdict then names no other rank, even if others were late, too.
   Words verdict = gave_up.empty() ? late : Words{0};
   verdict.insert(verdict.begin(), static_cast<int32_t>(verdict.size()));
   verdict.resize(size + 1);

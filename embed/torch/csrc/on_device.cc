@@ -28,7 +28,7 @@ OnDevice::OnDevice(c10::optional<c10::Device> device) : mode_(kRelaxed) {
   try {
     guard_.reset_device(*device);
   } catch (const std::exception&) {
-    return;  // the device's context is lost; the next call that uses it reports that
+    return;  // the device's context is lost; the next call that uses the device reports the error
   }
   is_on_ = true;
   ExchangeMode(&mode_);

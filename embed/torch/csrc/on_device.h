@@ -1,4 +1,4 @@
-// Selects a device for a scope, on a thread that may not have used any device yet.
+// Selects a device for a scope, on a thread that perhaps has not used any device yet.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,12 +6,13 @@
 
 namespace rondo_torch {
 
-// Makes `device` the current device of the thread. Does nothing if there is none, or if it is the host. In the scope no
-// CUDA call of this thread breaks a stream capture of another thread; a capture in global mode otherwise forbids unsafe
-// calls to all threads.
+// Makes `device` the current device of the thread. Does nothing if `device` is empty or the host. In the scope, CUDA
+// calls of this thread do not break stream captures of other threads. Without this class, a capture in global mode
+// would forbid unsafe calls to all threads.
 //
-// Objects with events of the device must be destroyed before this object. Destroying an event switches back to the
-// thread's earlier device. For a thread without one that is GPU 0, and a context would be made there.
+// Objects with events of the device must be destroyed before this object. The reason is that destroying an event
+// switches back to the device that the thread used before. If the thread used none, CUDA switches to GPU 0 and creates
+// a context there.
 class OnDevice {
  public:
   explicit OnDevice(c10::optional<c10::Device> device);

@@ -1,5 +1,5 @@
-// Names of a group's ranks in errors: the rank of the job, followed by the rank of the group, as in librondo's own
-// errors.
+// Makes the names of a group's ranks for errors. A name has the rank in the job, followed by the rank in the group, as
+// in librondo's own errors.
 #pragma once
 
 #include <cctype>
@@ -11,7 +11,7 @@ namespace rondo_torch {
 
 struct RankNames {
   // For a group of only some of the job's ranks: its name, and the job's ranks indexed by rank of the group. Empty if
-  // both numberings are equal. Also empty with torch 1.13, which does not supply them.
+  // both numberings are equal. Also empty with torch 1.13, because it does not supply these values.
   std::string group;
   std::vector<int32_t> job_ranks;
 

@@ -13,11 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The generation for the rendezvous behind rondo://. It must differ from other generations of this process in the same
-// store: rondo.init() of the Python package, for example, begins at 0.
+// The generation for the rendezvous of rondo:// URLs. It must differ from other generations that this process uses in
+// the same store. For example, rondo.init() of the Python package begins at 0.
 constexpr uint64_t kGeneration = uint64_t{1} << 32;
 
-// For torch 0 means no limit. Negative times are overflows of torch's own arithmetic.
+// In torch a timeout of 0 means no limit. Negative times are overflows of torch's own arithmetic, so they also mean no
+// limit.
 uint64_t Limit(std::chrono::milliseconds timeout) {
   return static_cast<uint64_t>((timeout.count() <= 0 ? kLongest : std::min(timeout, kLongest)).count());
 }
@@ -98,7 +99,7 @@ bool RondoStore::check(const std::vector<std::string>& keys) {
   });
 }
 
-int64_t RondoStore::getNumKeys() { TORCH_CHECK(false, "rondo: a store of Rondo's does not count its keys"); }
+int64_t RondoStore::getNumKeys() { TORCH_CHECK(false, "rondo: RondoStore does not support num_keys()"); }
 
 void RondoStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
   const auto until = Clock::now() + std::chrono::milliseconds(Limit(timeout));
@@ -116,9 +117,9 @@ void RondoStore::wait(const std::vector<std::string>& keys, const std::chrono::m
 c10::intrusive_ptr<c10d::Store> RondoStore::clone() { return c10::make_intrusive<RondoStore>(*this); }
 #endif
 
-Met Meet(const std::string& url, std::chrono::milliseconds timeout, const Settings& settings) {
+RendezvousResult Rendezvous(const std::string& url, std::chrono::milliseconds timeout, const Settings& settings) {
   timeout = LimitOf(timeout, "timeout");
-  const auto met = std::make_shared<Met>();
+  const auto result = std::make_shared<RendezvousResult>();
   RunInterruptibly([=](const GivenUp&) {
     rondo_connect_options options;
     rondo_connect_options_init(&options);
@@ -128,11 +129,13 @@ Met Meet(const std::string& url, std::chrono::milliseconds timeout, const Settin
     if (!settings.interface.empty()) options.interface_ = settings.interface.c_str();
     if (!settings.addresses.empty()) options.addresses = settings.addresses.c_str();
     rondo_store* store = nullptr;
-    Must([&](rondo_error** error) { return rondo_meet(&options, &store, &met->rank, &met->world_size, error); });
-    met->store = c10::make_intrusive<RondoStore>(store);
-    met->store->setTimeout(timeout);
+    Must([&](rondo_error** error) {
+      return rondo_rendezvous(&options, &store, &result->rank, &result->world_size, error);
+    });
+    result->store = c10::make_intrusive<RondoStore>(store);
+    result->store->setTimeout(timeout);
   });
-  return *met;
+  return *result;
 }
 
 }  // namespace rondo_torch

@@ -1,4 +1,4 @@
-// Rondo's store as a store of torch: the result of init_method="rondo://".
+// Makes a store of Rondo usable as a store of torch. init_method="rondo://" returns it.
 #pragma once
 
 #include <rondo.h>
@@ -14,13 +14,14 @@
 
 namespace rondo_torch {
 
-// Any thread may use it. Ctrl-C ends every wait for it. The store, and its server if this process has it, ends when its
-// last owner frees it.
+// Any thread may use it. Ctrl-C ends every wait for the store. When its last owner releases it, the store closes, and
+// its server stops if it runs in this process.
 class RondoStore : public c10d::Store {
  public:
   using Value = std::vector<uint8_t>;
 
-  // A forked child does not free the store: its connection and its server's threads belong to the parent.
+  // A forked child does not free the store, because the store's connection and its server's threads belong to the
+  // parent.
   explicit RondoStore(rondo_store* store)
       : store_(store, [process = getpid()](rondo_store* ended) {
           if (getpid() == process) rondo_store_free(ended);
@@ -29,13 +30,13 @@ class RondoStore : public c10d::Store {
   void set(const std::string& key, const Value& value) override;
   // Waits for the key.
   Value get(const std::string& key) override;
-  // An empty `expected` means a key that does not exist. Returns the value that the key holds afterwards, or `expected`
-  // if it holds none.
+  // An empty `expected` means a key that does not exist. Returns the value of the key after the call, or `expected` if
+  // the key does not exist.
   Value compareSet(const std::string& key, const Value& expected, const Value& desired) override;
   int64_t add(const std::string& key, int64_t value) override;
   bool deleteKey(const std::string& key) override;
   bool check(const std::vector<std::string>& keys) override;
-  // Throws: Rondo's stores cannot count their keys.
+  // Always throws, because Rondo's stores cannot count their keys.
   int64_t getNumKeys() override;
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
@@ -53,13 +54,13 @@ class RondoStore : public c10d::Store {
 };
 
 // The result of a rendezvous: the store, this rank and the world size.
-struct Met {
+struct RendezvousResult {
   c10::intrusive_ptr<RondoStore> store;
   int32_t rank = -1;
   int32_t world_size = 0;
 };
-// Calls rondo_meet. `url` is one of Rondo's URLs, for example env://?rank=1. Only the settings that say how this rank
-// can be reached are used. Throws an error that names the missing ranks.
-Met Meet(const std::string& url, std::chrono::milliseconds timeout, const Settings& settings);
+// Calls rondo_rendezvous. `url` is one of Rondo's URLs, for example env://?rank=1. Of `settings`, only those that say
+// how other ranks can reach this rank are used. Throws an error that names the missing ranks.
+RendezvousResult Rendezvous(const std::string& url, std::chrono::milliseconds timeout, const Settings& settings);
 
 }  // namespace rondo_torch

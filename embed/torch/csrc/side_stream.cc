@@ -18,13 +18,14 @@ c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, 
   for (const std::vector<at::Tensor>* const tensors : all)
     for (const at::Tensor& tensor : *tensors) {
       if (!device.has_value()) device = tensor.device();
-      TORCH_CHECK(tensor.device() == *device, what, ": tensors on ", *device, " and on ", tensor.device());
+      TORCH_CHECK(tensor.device() == *device, what, ": expected all tensors on one device, got tensors on ", *device,
+                  " and on ", tensor.device());
     }
   return device.value_or(c10::Device(c10::kCPU));
 }
 
-// c10 gives out streams of torch's pool, but gives their handles only to code built for CUDA. Python gives the
-// handles to any caller.
+// Gets the stream from Python, because Python returns its handle to any caller. c10 returns handles only to code that
+// is built for CUDA.
 std::shared_ptr<const SideStream> SideStream::Make(c10::Device device) {
   const pybind11::gil_scoped_acquire locked;
   const auto [number, handle] = pybind11::module_::import("rondo_torch")
@@ -56,7 +57,7 @@ c10::Event SideStream::Mark() const {
 
 void SideStream::LetCurrentFollow(const c10::Event& mark) const { mark.block(Current()); }
 
-// Polls, because not every torch has events on which a thread can sleep.
+// Polls, because not every version of torch has events on which a thread can sleep.
 void SideStream::WaitFor(const c10::Event& mark) {
   constexpr auto kPause = std::chrono::microseconds(20);
   for (int pauses = 1; !mark.query(); ++pauses) {

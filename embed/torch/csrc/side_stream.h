@@ -1,6 +1,6 @@
 // A second stream beside the caller's, for operations on memory of a device. Later work on the caller's stream does not
 // wait for these operations until the caller asks for that. This file uses only c10's device-independent interface, so
-// one build serves hosts with and without CUDA.
+// one build works on hosts with and without CUDA.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,7 +13,8 @@
 
 namespace rondo_torch {
 
-// The one device on which all the tensors are. Throws if there are two; `what` names the operation in the error.
+// The device that holds all of the tensors. Throws if they are on different devices; `what` names the operation in the
+// error.
 c10::Device DeviceOf(std::initializer_list<const std::vector<at::Tensor>*> all, const char* what);
 
 // Thread rule: any thread.
@@ -28,11 +29,11 @@ class SideStream {
 
   // Makes later work on this stream wait for all work on the caller's current stream.
   void FollowCurrent() const;
-  // An event after all work that is on this stream.
+  // Records an event behind all work that is on this stream now.
   c10::Event Mark() const;
   // Makes later work on the caller's current stream wait for `mark`.
   void LetCurrentFollow(const c10::Event& mark) const;
-  // Returns when the stream has reached the event. Throws if a signal handler raises meanwhile.
+  // Returns when the stream has reached the event. Throws if a signal handler raises an exception during the wait.
   static void WaitFor(const c10::Event& mark);
   // Whether the caller's current stream on the device is being captured into a graph. Takes Python's lock.
   static bool IsCurrentCaptured(c10::Device device);

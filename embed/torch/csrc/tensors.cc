@@ -36,43 +36,43 @@ rondo_op OperationOf(const c10d::ReduceOp& op, const at::Tensor& elements) {
     case c10d::ReduceOp::BOR: return RONDO_BOR;
     case c10d::ReduceOp::BXOR: return RONDO_BXOR;
     case c10d::ReduceOp::PREMUL_SUM: return RONDO_PREMUL_SUM;
-    default: C10_THROW_ERROR(ValueError, c10::str("rondo knows no reduction ", static_cast<int>(op.op_)));
+    default: C10_THROW_ERROR(ValueError, c10::str("rondo does not support reduction ", static_cast<int>(op.op_)));
   }
 }
 
 double ScaleOf(const c10d::ReduceOp& op) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return 1;
   const auto* const factors = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-  TORCH_CHECK_VALUE(factors != nullptr, "PREMUL_SUM without its factor");
+  TORCH_CHECK_VALUE(factors != nullptr, "PREMUL_SUM: expected a factor, got none");
 #if TORCH_VERSION_MAJOR >= 2
   const at::Tensor& factor = factors->tensor_factor;
 #else
-  TORCH_CHECK_VALUE(factors->tensor_factors.size() <= 1, "PREMUL_SUM wants one factor");
+  TORCH_CHECK_VALUE(factors->tensor_factors.size() <= 1, "PREMUL_SUM: expected one factor");
   const at::Tensor factor = factors->tensor_factors.empty() ? at::Tensor() : factors->tensor_factors.front();
 #endif
   if (!factor.defined()) return factors->double_factor;
-  TORCH_CHECK_VALUE(factor.numel() == 1, "PREMUL_SUM wants one factor");
+  TORCH_CHECK_VALUE(factor.numel() == 1, "PREMUL_SUM: expected one factor");
   return factor.item<double>();
 }
 
 void CheckDense(const at::Tensor& tensor, const char* what) {
-  TORCH_CHECK(tensor.layout() == at::kStrided, what, " wants dense tensors");
-  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), what, ": a tensor on ", tensor.device(),
-              ": rondo moves those on the CPU and on CUDA devices");
+  TORCH_CHECK(tensor.layout() == at::kStrided, what, ": expected a dense tensor, got ", tensor.layout());
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), what,
+              ": expected a tensor on the CPU or on a CUDA device, got one on ", tensor.device());
 }
 
 void CheckSame(const std::vector<at::Tensor>& tensors, const at::Tensor& like, const char* what) {
   for (const at::Tensor& tensor : tensors) {
     CheckDense(tensor, what);
-    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), what,
-                ": tensors must have one type: ", tensor.scalar_type(), " and ", like.scalar_type());
-    TORCH_CHECK(tensor.sizes() == like.sizes(), what, ": tensors must have one size: ", tensor.sizes(), " and ",
-                like.sizes());
+    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), what, ": all tensors must have the same type, got ",
+                tensor.scalar_type(), " and ", like.scalar_type());
+    TORCH_CHECK(tensor.sizes() == like.sizes(), what, ": all tensors must have the same size, got ", tensor.sizes(),
+                " and ", like.sizes());
   }
 }
 
 at::Tensor& OnlyOf(std::vector<at::Tensor>& tensors, const char* what) {
-  TORCH_CHECK(tensors.size() == 1, what, " wants one tensor, not ", tensors.size());
+  TORCH_CHECK(tensors.size() == 1, what, ": expected one tensor, got ", tensors.size());
   CheckDense(tensors.front(), what);
   return tensors.front();
 }
@@ -109,11 +109,12 @@ at::Tensor Flat(const at::Tensor& tensor) {
   return IsFlat(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
 }
 
-// Checked before anything is sent, because results could not be copied into such a tensor.
+// Throws for a tensor of zeros without memory (torch's zero tensor), because results could not be copied into it.
+// Called before anything is sent.
 static void CheckHasMemory(const at::Tensor& tensor) {
   TORCH_CHECK(!tensor._is_zerotensor(),
-              "rondo: a tensor for results has no memory of its own, but stands for zeros: "
-              "clone() makes one that has");
+              "rondo: a tensor for results has no memory, because it only represents zeros: pass a copy that has "
+              "memory, made by clone()");
 }
 
 Packed InPlace(const at::Tensor& tensor) {
@@ -127,8 +128,8 @@ bool LiePacked(const std::vector<at::Tensor>& tensors) {
   if (!IsFlat(tensors.front())) return false;
   const auto* at = static_cast<const char*>(tensors.front().data_ptr());
   for (const at::Tensor& tensor : tensors) {
-    // Two allocations of a GPU may be adjacent but are not one piece: no copy crosses their border, and exporting one
-    // to peers does not export the other.
+    // Two allocations of a GPU may be adjacent but are not one allocation. A copy must not cross the border between
+    // them, and exporting one to peers does not export the other.
     if (!IsFlat(tensor) || tensor.data_ptr() != at || !tensor.is_alias_of(tensors.front())) return false;
     at += BytesOf(tensor);
   }
@@ -152,7 +153,7 @@ Packed RoomOf(const std::vector<at::Tensor>& tensors) {
 at::Tensor AsReal(const at::Tensor& tensor, rondo_op op, const char* what) {
   if (!tensor.is_complex()) return tensor;
   TORCH_CHECK(op == RONDO_SUM || op == RONDO_AVG || op == RONDO_PREMUL_SUM, what,
-              ": of complex elements there is only the sum and the average");
+              ": complex elements support only SUM, AVG and PREMUL_SUM");
   return at::view_as_real(tensor);
 }
 

@@ -20,7 +20,7 @@ inline std::chrono::milliseconds LimitOf(std::chrono::milliseconds time, const c
   return std::min(time, kLongest);
 }
 
-// The timeout of an operation: `time` if its options specify one, otherwise `otherwise`.
+// The timeout of an operation: `time` if the operation's options specify a timeout, otherwise the value of `otherwise`.
 inline std::chrono::milliseconds LimitOr(std::chrono::milliseconds time, std::chrono::milliseconds otherwise) {
   if (time < -kLongest) return kLongest;  // as above
   return std::min(time.count() > 0 ? time : otherwise, kLongest);

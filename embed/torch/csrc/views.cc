@@ -1,6 +1,6 @@
 // c10d's operations on tensors whose elements differ from what their memory holds: conjugated and negated views, and
 // zeros without memory. torch passes copies of such tensors to backends, and drops the results that backends write to
-// the copies. Rondo's groups get the tensors themselves; other groups get what torch always passes.
+// the copies. This file passes the tensors themselves to groups of Rondo. Other groups still get torch's copies.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -25,7 +25,7 @@ bool IsRondos(c10d::ProcessGroup& group, c10::DeviceType device) {
   try {
     return group.getBackend(device)->getBackendName() == "rondo";
   } catch (const c10::Error&) {
-    return false;  // the group has no backend for this device; torch reports that itself
+    return false;  // the group has no backend for this device; torch itself reports this error
   }
 #else
   return group.getBackendName() == "rondo";

@@ -111,8 +111,8 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
   if (error != nullptr) failure = std::make_exception_ptr(std::runtime_error(TextOf(error->code, error)));
   if (self->parts_.queued) {
     self->finish(failure ? failure : self->failed_to_queue_);
-    // Memory is freed under the allocator's lock. The owner of that lock may wait for streams, and the streams for
-    // operations that this thread must advance. So another thread releases the work, even the last reference to it.
+    // Memory is freed under the allocator's lock. The owner of that lock may wait for streams, and the streams may wait
+    // for operations that this thread must advance. So another thread releases the work, because that may free memory.
     Executor& executor = self->shared_.executor;
     return executor.RunInTurn(Task(std::move(self), [](RondoWork& work) { work.LetGo(); }));
   }
@@ -125,7 +125,7 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
   // advances. So another thread makes the copy.
   if (self->parts_.side != nullptr && self->parts_.receives)
     return self->shared_.executor.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
-  // All other copies are made in the order of the operations, like their results.
+  // All other copies are made here, so they happen in the order of the operations.
   const std::exception_ptr ended = finish(*self);
   Future ours = Future::kOurs;
   if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);
@@ -136,7 +136,7 @@ std::function<void()> RondoWork::Task(c10::intrusive_ptr<RondoWork> self, std::f
   return [self = std::move(self), task = std::move(task)]() mutable {
     const OnDevice on_device(DeviceOf(*self));
     task(*self);
-    self.reset();  // may release the last reference
+    self.reset();  // this may release the last reference to the work
   };
 }
 
@@ -147,13 +147,15 @@ void RondoWork::LetGo() {
 
 std::exception_ptr RondoWork::Finish() noexcept {
   try {
-    // Results are written below autograd, whatever autograd says about the tensors, like results that need no copy.
+    // Autograd does not see these copies, just as it does not see results that Rondo writes directly. So autograd's
+    // rules for the tensors do not matter.
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     c10::OptionalStreamGuard on_side;
     if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
     const bool copies = parts_.finish != nullptr;
     if (copies) parts_.finish();
-    const bool is_there = work_ != nullptr && !copies && !parts_.queued;  // no stream has to wait for anything
+    // True if the results are complete, so that no stream has to wait for them.
+    const bool is_there = work_ != nullptr && !copies && !parts_.queued;
     if (parts_.side != nullptr && !is_there) end_ = parts_.side->Mark();
     return nullptr;
   } catch (...) {
@@ -163,7 +165,9 @@ std::exception_ptr RondoWork::Finish() noexcept {
 
 void RondoWork::CompleteFuture(const std::exception_ptr& failure) {
   if (failure) return future_->setError(failure);
-  c10::OptionalStreamGuard on_side;  // a user of the value waits for the work on this stream
+  // The side stream is current here, so that a stream that uses the future's value waits for the work on the side
+  // stream.
+  c10::OptionalStreamGuard on_side;
   if (parts_.side != nullptr) on_side.reset_stream(parts_.side->stream());
   future_->markCompleted(c10::IValue(parts_.outputs));
 }
@@ -176,7 +180,8 @@ void RondoWork::Complete(const std::exception_ptr& failure) {
 c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
   Future ours = Future::kOurs;
   if (!state_.compare_exchange_strong(ours, Future::kShared) && ours == Future::kEnding) {
-    // Another thread, which must not run continuations, is completing it.
+    // Another thread is completing the future, and would run continuations that are added now. It must not run any, so
+    // this thread waits until the future is complete.
     const WithoutGil free;
     std::unique_lock<std::mutex> lock(mutex_);
     cv_.wait(lock, [this] { return completed_; });
@@ -185,7 +190,7 @@ c10::intrusive_ptr<c10::ivalue::Future> RondoWork::getFuture() {
 }
 
 bool RondoWork::isCompleted() {
-  if (work_ != nullptr) rondo_work_test(work_, nullptr);  // advances it once
+  if (work_ != nullptr) rondo_work_test(work_, nullptr);  // advances the operation once
   const std::lock_guard<std::mutex> lock(mutex_);
   return completed_ && (!end_ || end_->query());
 }
@@ -213,7 +218,7 @@ bool RondoWork::wait(std::chrono::milliseconds timeout) {
 }
 
 void RondoWork::WaitInHost(std::chrono::milliseconds timeout) {
-  // Counts slices of the wait instead of reading a clock: most waits end in their first slice.
+  // Counts the slices of the wait instead of reading a clock, because most waits end in their first slice.
   auto left = timeout == kNoTimeout ? kLongest : LimitOf(timeout, "wait");
   try {
     while (work_ != nullptr) {
@@ -225,10 +230,10 @@ void RondoWork::WaitInHost(std::chrono::milliseconds timeout) {
       left -= slice;
       if (left.count() == 0)
         throw std::runtime_error("rondo: the operation did not end within " + std::to_string(timeout.count()) +
-                                 " ms; it goes on");
+                                 " ms; it continues");
       CheckSignals();
     }
-    // Another thread may have seen the end and be about to report it.
+    // Another thread may have detected the end of the operation, and may not have reported it yet.
     std::unique_lock<std::mutex> lock(mutex_);
     while (!cv_.wait_for(lock, kBetweenSignals, [this] { return completed_; })) {
       lock.unlock();

@@ -1,4 +1,4 @@
-// An operation of Rondo as a c10d::Work.
+// RondoWork represents an operation of Rondo as a c10d::Work.
 #pragma once
 
 #include <rondo.h>
@@ -18,7 +18,7 @@
 
 namespace rondo_torch {
 
-// The error's text as torch's users expect it: a timeout contains "Timed out".
+// The error's text. For a timeout it contains "Timed out", which users of torch expect.
 std::string TextOf(rondo_code code, const rondo_error* error);
 // Throws the error of a failed call, with its complete text.
 [[noreturn]] void Throw(rondo_code code, rondo_error* error);
@@ -28,10 +28,10 @@ void Must(Call&& call) {
   if (const rondo_code code = call(&error); code != RONDO_OK) Throw(code, error);
 }
 
-// Waits until an operation is final, and throws if it has failed. A signal handler that raises (Ctrl-C) ends the wait;
-// the operation then continues, and `lent` stays alive until its end. Takes ownership of `work`.
+// Waits until an operation is final, and throws if it has failed. If a signal handler raises an exception (Ctrl-C), the
+// wait ends, but the operation continues. `lent` stays alive until the operation ends. Takes ownership of `work`.
 void Await(rondo_work* work, std::shared_ptr<const void> lent);
-// Starts an operation by start(rondo_work** work, rondo_error** error), and waits for it in the same way.
+// Calls start(rondo_work** work, rondo_error** error), which starts an operation, and waits for it like Await.
 template <typename Start>
 void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
   rondo_work* work = nullptr;
@@ -42,13 +42,14 @@ void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
 // State that the operations of a group share. It outlives them.
 struct Shared {
   Executor executor;
-  // Operations in flight for which other ranks may need this rank: all except receives.
+  // The number of operations in flight for which other ranks may need this rank, which are all operations except
+  // receives.
   std::atomic<int> owed{0};
-  // Whether Ctrl-C has ended the wait for one of them, so that no thread waits for it any more.
+  // Whether Ctrl-C has ended the wait for one of these operations, so that no thread waits for it any more.
   std::atomic<bool> interrupted{false};
 };
 
-// While it lives, this thread does not run continuations of futures, even if it is in wait().
+// During the lifetime of this object, the thread does not run continuations of futures, even if it is in wait().
 class HangsElsewhere {
  public:
   HangsElsewhere();
@@ -61,22 +62,24 @@ class HangsElsewhere {
 };
 
 // An operation ends on the thread that advances it: the one in wait(), or Rondo's progress thread. On that thread
-// `finish` copies results to their destination, then the future is completed, then waiters continue. No lock is held
-// meanwhile. If the future has been given out, the progress thread lets another thread complete it. So a continuation
-// of the future may use the same group and may wait for its futures, as PowerSGD's hook does.
+// `finish` copies results to their destination. After that the future is completed, and waiters continue. No lock is
+// held during these steps. If getFuture() has returned the future to a caller, the progress thread leaves the future's
+// completion to another thread. So a continuation of the future may use the same group and may wait for its futures, as
+// PowerSGD's hook does.
 //
-// An operation on memory of a device is like any other, except for its copies. They are put on a side stream, and the
-// caller's stream waits for that one. A `queued` operation is complete for the caller as soon as it is on the side
-// stream, as with NCCL. `finish` puts its copies on the stream after it, the future is complete, and wait() makes the
-// caller's stream wait instead of the caller. Rondo's thread advances the operation. If it fails, callers get the error
-// if they wait with a timeout or ask later, and so does every later operation.
+// An operation on memory of a device is like any other, except for its copies. The copies are put on a side stream, and
+// the caller's stream waits for the side stream. A `queued` operation is complete for the caller as soon as it is on
+// the side stream, as with NCCL. `finish` puts its copies on the side stream, behind the operation. The future is then
+// complete, and wait() makes the caller's stream wait instead of the caller. Rondo's thread advances the operation. If
+// the operation fails, callers get the error when they wait with a timeout or ask for the status later. Every later
+// operation also returns this error.
 class RondoWork final : public c10d::Work {
  public:
   struct Parts {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = "";           // the operation's name for torch's profiler, after the backend's name
+    const char* title = "";           // the operation's name in torch's profiler; the name of the backend precedes it
     std::vector<at::Tensor> outputs;  // the value of result() and of the future
-    std::vector<at::Tensor> held;     // the tensors that Rondo reads and writes until the end
+    std::vector<at::Tensor> held;     // the tensors that Rondo reads and writes until the operation ends
     std::function<void()> finish;     // called after success, before the operation is reported complete
     bool receives = false;
     std::vector<at::Tensor> inputs{};  // the tensors that the profiler shows; empty: the outputs
@@ -121,7 +124,8 @@ class RondoWork final : public c10d::Work {
   std::atomic<Future> state_{Future::kOurs};
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::exception_ptr failed_to_queue_;
-  // An event on the side stream; set before the work is given out, or by the thread that completes the work.
+  // An event on the side stream behind the operation. It is set before the work is returned to the caller, or by the
+  // thread that completes the work.
   std::optional<c10::Event> end_;
 };
 

@@ -5,24 +5,28 @@
 
     dist.init_process_group("rondo")
 
-under torchrun, or wherever RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set. Under mpirun, mpiexec, srun or rondo run,
-and under torchrun as well, ranks find each other by
+under torchrun, or if RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set. Under mpirun, mpiexec, srun, rondo run or torchrun, ranks
+find each other by
 
     dist.init_process_group("rondo", init_method="rondo://")
 
-From then on dist, DDP and FSDP work as they do with Gloo. What may be chosen comes from environment variables:
+Afterwards torch.distributed, DDP and FSDP work as they do with Gloo. Environment variables select options:
 
-    RONDO_INTERFACE     network interfaces: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8 (default: by reachability)
-    RONDO_ADDRESSES     local addresses, behind commas
-    RONDO_PORTS         TCP ports to listen on, FIRST-LAST (default: any)
-    RONDO_TRANSPORT     auto (default), tcp, shm or ib; the same on all ranks
-    RONDO_RAILS         connections to each peer that share large collectives (default 1); the same on all ranks
-    RONDO_WIDE_PARTIALS 1: bfloat16 and float16 are summed, averaged and multiplied in float32, and rounded once (default 0; averages
-                        of float16 and of integers are wide anyway, docs/DESIGN.md); the same on all ranks
-    RONDO_BLOCKING_WAIT 1 (default): wait() on work of a GPU waits in the host, as with Gloo, and raises what failed; 0: the GPU's
-                        stream waits, as with NCCL, which only suits programs that load no kernel then (docs/GOTCHAS.md)
-    RONDO_RECORD_DIR    where a failed job leaves its last operations, for rondo trace
-    RONDO_TOKEN         the job's secret, RONDO_TLS and its kin: encryption (docs/SECURITY.md, docs/TLS.md)
+    RONDO_INTERFACE        network interfaces: eth0,ib0 or ^docker0,lo or =eth0 or 10.0.0.0/8 (default: by reachability)
+    RONDO_ADDRESSES        local addresses, separated by commas (default: by reachability)
+    RONDO_PORTS            TCP ports to listen on, FIRST-LAST (default: any)
+    RONDO_TRANSPORT        auto (default), tcp, shm or ib; equal on all ranks
+    RONDO_RAILS            number of connections to each peer that share large collectives, 1 (default) to 16; equal on all ranks
+    RONDO_FP32_ACCUMULATE  1: partial sums and products of bfloat16 and float16 are kept in float32 and rounded once, at the end
+                           (default 0; averages of float16 and of integers always use a wider type, docs/DESIGN.md); equal on all
+                           ranks
+    RONDO_BLOCKING_WAIT    1 (default): wait() on work of a GPU waits in the host, as with Gloo, and raises the work's error. 0: the
+                           GPU's stream waits, as with NCCL. Only for programs that load no kernel while it waits (docs/GOTCHAS.md)
+    RONDO_RECORD_DIR       directory to which a failed job writes its last operations, for rondo trace (default: none)
+    RONDO_TOKEN            the job's secret; RONDO_TLS and related variables: encryption (docs/SECURITY.md, docs/TLS.md)
+
+A failed operation raises RuntimeError, whose text names the rank, the host and the operation at fault. The text of a timeout contains
+"Timed out". An invalid variable raises ValueError.
 """
 
 import os
@@ -55,9 +59,9 @@ def _settings_of(environment, profiled_as):
     settings.record_dir = environment.get("RONDO_RECORD_DIR", "")
     rails = environment.get("RONDO_RAILS", "1")
     if rails not in map(str, range(1, 17)):
-        raise ValueError(f"variable RONDO_RAILS: wants a number from 1 to 16, not {rails!r}")
+        raise ValueError(f"variable RONDO_RAILS: expected a number from 1 to 16, got {rails!r}")
     settings.rails = int(rails)
-    settings.wide_partials = _is_on(environment, "RONDO_WIDE_PARTIALS", "0")
+    settings.fp32_accumulate = _is_on(environment, "RONDO_FP32_ACCUMULATE", "0")
     settings.blocking_wait = _is_on(environment, "RONDO_BLOCKING_WAIT", "1")
     return settings
 
@@ -65,7 +69,7 @@ def _settings_of(environment, profiled_as):
 def _is_on(environment, name, default):
     value = environment.get(name, default)
     if value not in ("0", "1"):
-        raise ValueError(f"variable {name}: wants 0 or 1, not {value!r}")
+        raise ValueError(f"variable {name}: expected 0 or 1, got {value!r}")
     return value == "1"
 
 
@@ -73,8 +77,8 @@ _streams = set()
 
 
 def _new_stream(index):
-    """A stream of a CUDA device for the backend's own use: its number in torch, and CUDA's handle. torch has so many of each
-    device, which it gives in turn; as long as there are any it is one that no other group has."""
+    """Returns a stream of CUDA device `index` for the backend's own use: torch's number for it, and CUDA's handle. torch has a fixed
+    number of streams for each device, and returns them in turn. Groups share a stream only if all streams are in use."""
     for _ in range(32):
         stream = torch.cuda.Stream(index)
         if stream.cuda_stream not in _streams:
@@ -101,7 +105,7 @@ def _create_of(options, _):
 
 
 def replace_gloo():
-    """For programs that say "gloo" themselves: from now on they get Rondo, under Gloo's name, in this process."""
+    """From now on programs in this process that request the backend "gloo" get Rondo, under Gloo's name."""
     if hasattr(dist.Backend, "_ensure_backend_registered"):  # from torch 2.15 on, its own backends are registered like others
         dist.Backend._ensure_backend_registered("gloo")
         devices = dist.Backend.backend_capability["gloo"]
@@ -117,8 +121,8 @@ def _create_as_gloo(options, _):
 
 
 def _replace_gloo_in_helper(c10d):
-    """torch 2 before 2.15 knows its own by their names, and Gloo's objects by their insides. So it makes groups of another
-    name, and hears that it is Gloo's when it asks."""
+    """torch 2 before 2.15 recognises its own backends by their names, and uses internals of Gloo's objects. So this makes a group of the
+    backend "rondo_as_gloo", and then changes the recorded name to "gloo"."""
     if "rondo_as_gloo" in dist.Backend.backend_list:
         return
     dist.Backend.register_backend("rondo_as_gloo", _create_as_gloo, extended_api=True, devices=["cpu", "cuda"])
@@ -143,7 +147,7 @@ def _replace_gloo_class(c10d):
         return _create(store, rank, size, timeout, "gloo")
 
     def wrap_with_gloo(*arguments, **named):
-        """TORCH_DISTRIBUTED_DEBUG=DETAIL compares calls by a group beside, which must be Gloo's own."""
+        """With TORCH_DISTRIBUTED_DEBUG=DETAIL torch compares calls through a second group, which must be one of the real Gloo."""
         c10d.ProcessGroupGloo = gloo
         try:
             return wrap(*arguments, **named)
@@ -154,7 +158,8 @@ def _replace_gloo_class(c10d):
 
 
 def backend_of(group=None):
-    """The RondoBackend of a group, or of the default one: close, abort, check and describe are there."""
+    """Returns the RondoBackend of `group` (default: the default group). It has the methods close, abort, check and describe.
+    ValueError if the group has another backend."""
     group = group or dist.distributed_c10d._get_default_group()
     found = [group]
     if TORCH_2:
@@ -163,39 +168,42 @@ def backend_of(group=None):
         backend = getattr(backend, "wrapped_pg", backend)  # the wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL
         if isinstance(backend, RondoBackend):
             return backend
-    raise ValueError("rondo is no backend of that group")
+    raise ValueError("rondo is not a backend of that group")
 
 
-class _Meeting:
-    """Of this process with the other ranks of its job: there is one, for launchers tell a process once where to meet. Groups
-    that are made again after destroy_process_group find each other in its store, each time under keys of their own."""
+class _Rendezvous:
+    """The rendezvous of this process with the other ranks of its job. A process has only one, because launchers set the address of the
+    store once. Groups that are made again after destroy_process_group use its store, each time with a new prefix of keys."""
 
-    met = None
-    process = None  # the process that met: a forked child must meet itself, because it cannot use its parent's connection to the store
+    result = None
+    # The process of the result. A forked child needs its own rendezvous, because it cannot use its parent's connection to the store.
+    process = None
     times = 0
 
     @classmethod
     def rendezvous(cls, url, timeout=dist.distributed_c10d.default_pg_timeout, **_):
-        """init_method="rondo://", with ?rank=1&world_size=4 where the environment does not say it: Rondo's env://."""
+        """The handler of init_method="rondo://". The environment gives the address of the store, as for Rondo's env://. The URL may end
+        with ?rank=1&world_size=4 if the environment does not give these. ValueError for other parts of a URL, or for another rank or
+        world size than before."""
         parts = urlsplit(url)
         if parts.netloc or parts.path.strip("/"):
-            raise ValueError(f"init_method {url!r} names a place: wants rondo://, which finds it in the environment")
+            raise ValueError(f"init_method {url!r} names a host or path: expected rondo://, which takes them from the environment")
         if cls.process != os.getpid():
             where = f"env://?{parts.query}" if parts.query else "env://"
-            cls.met = _backend.meet(where, timeout, _settings_of(os.environ, "rondo"))
+            cls.result = _backend.rendezvous(where, timeout, _settings_of(os.environ, "rondo"))
             cls.process, cls.times = os.getpid(), 0
-        store, rank, world_size = cls.met
+        store, rank, world_size = cls.result
         for name, text in parse_qsl(parts.query):
             is_now = {"rank": rank, "world_size": world_size}.get(name)
             if str(is_now) != text:
-                raise ValueError(f"init_method {url!r}: this process has met the others as rank {rank} of {world_size}")
+                raise ValueError(f"init_method {url!r}: this process was already in a rendezvous as rank {rank} of {world_size}")
         cls.times += 1
-        yield dist.PrefixStore(f"meeting/{cls.times}", store), rank, world_size
-        raise RuntimeError("rondo:// has no second rendezvous for a group; make it anew by init_process_group")
+        yield dist.PrefixStore(f"rendezvous/{cls.times}", store), rank, world_size
+        raise RuntimeError("rondo:// has no second rendezvous for a group; make the group again by init_process_group")
 
 
 if not hasattr(dist.Backend, "RONDO"):  # rondo_torch_lazily may have registered it
-    dist.register_rendezvous_handler("rondo", _Meeting.rendezvous)
+    dist.register_rendezvous_handler("rondo", _Rendezvous.rendezvous)
     if TORCH_2:
         dist.Backend.register_backend("rondo", _create_of, extended_api=True, devices=["cpu", "cuda"])
     else:

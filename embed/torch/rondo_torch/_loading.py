@@ -1,4 +1,4 @@
-"""The compiled part of this package, or one sentence about why it cannot be loaded."""
+"""Loads the compiled part of this package, or reports in one sentence why it cannot be loaded."""
 
 import importlib
 import importlib.machinery
@@ -12,13 +12,13 @@ AGAIN = "python -m pip install --force-reinstall ./embed/torch, in this environm
 
 
 def _release(version):
-    """Of "2.5.1+cpu": 2.5. C++ of one release does not fit another."""
+    """The release of a version: 2.5 for "2.5.1+cpu". Code compiled for one release does not fit another."""
     return ".".join(re.findall(r"\d+", version)[:2])
 
 
 def load():
-    """Imports torch and then the compiled part. ImportError where they are not there or do not fit: to load what was compiled
-    for another torch can end the process."""
+    """Imports torch and then the compiled part, and returns that. Raises ImportError if one is missing or if they do not fit: code that was
+    compiled for another torch can end the process when it is loaded."""
     try:
         from . import _built
     except ImportError:

@@ -1,12 +1,14 @@
-"""Finds out that two threads make groups at once."""
+"""Detects that two threads make groups at the same time."""
 
 import threading
 
 
 class OneAtATime:
-    """While a group of torch.distributed is made. torch names groups by how many there were before, so where two are made at once the
-    ranks may each take another one for the first, and sums would be of ranks that do not belong together: both are given up. Threads
-    that are ranks of their own differ in `rank`, and make their groups at once."""
+    """A context for the time in which a group of torch.distributed is made. RuntimeError if another thread makes a group at that time.
+
+    torch names a group by the number of earlier groups. If two groups are made at the same time, ranks may number them differently, and
+    a group would contain ranks of both. So both groups fail. Threads that are different ranks have another `rank`, and may make groups
+    at the same time."""
 
     WORDS = ("rondo: two threads of this process made groups at once, so it is not known which ranks belong together: make one group after the "
              "other, in the same order on all ranks")  # fmt: skip

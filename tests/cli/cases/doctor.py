@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 
-from cli import ROOT, RONDO, played_gpu, rondo, tables
+from cli import ROOT, RONDO, fake_gpu, rondo, tables
 from commands import Running, Skipped, case, free_port
 
 
@@ -44,15 +44,15 @@ def doctor_says_what_is_well_and_writes_the_same_as_json():
 @case
 def doctor_says_what_ranks_may_do_with_gpus():
     def finding(subject, *arguments, **settings):
-        return doctor(*arguments, env=played_gpu(**settings)).get(subject)
+        return doctor(*arguments, env=fake_gpu(**settings)).get(subject)
 
     assert finding("driver", FAKE_CUDA_DEVICES="2")["what"].startswith("finds 2 GPUs")
-    asked_in_vain = finding("driver", FAKE_CUDA_DEVICES="0")
+    unanswered = finding("driver", FAKE_CUDA_DEVICES="0")
     if any(re.fullmatch(r"nvidia\d+", file.name) for file in pathlib.Path("/dev").iterdir()):
-        assert asked_in_vain["level"] == "warn", asked_in_vain
+        assert unanswered["level"] == "warn", unanswered
     assert finding("sharing")["level"] == "ok"  # the number of ranks is not given
-    by_turns = finding("sharing", "-N", "2")
-    assert by_turns["level"] == "warn" and "2 ranks share 1 GPU" in by_turns["what"], by_turns
+    time_sliced = finding("sharing", "-N", "2")
+    assert time_sliced["level"] == "warn" and "2 ranks share 1 GPU" in time_sliced["what"], time_sliced
     assert finding("sharing", "-N", "2", FAKE_CUDA_MPS="1")["level"] == "ok"
     alone = finding("GPU 0 (Fake GPU)", "-N", "2", FAKE_CUDA_COMPUTE_MODE="3")  # CU_COMPUTEMODE_EXCLUSIVE_PROCESS
     assert alone["level"] == "warn" and "one process" in alone["what"], alone
@@ -60,7 +60,7 @@ def doctor_says_what_ranks_may_do_with_gpus():
 
 @case
 def doctor_waits_for_no_driver_that_does_not_answer():
-    env = played_gpu(FAKE_CUDA_INIT_MS="600000")
+    env = fake_gpu(FAKE_CUDA_INIT_MS="600000")
     outcome = Running(RONDO, "doctor", "--timeout", "0.1", env=env).end().within(10)
     outcome.says("(?m)^GPU$", "driver: .*NVIDIA's driver did not answer within 1 s")
     waiting = Running(RONDO, "doctor", "--timeout", "30", env=env)
@@ -88,7 +88,7 @@ def doctor_tells_peers_that_listen_from_those_that_do_not():
         found = doctor("--peers", f"{reached},{refused},nosuch.invalid:1")
     assert found[f"peer {reached}"]["level"] == "ok", found
     assert "reached from 127.0.0.1 (lo)" in found[f"peer {reached}"]["what"], found
-    assert found[f"peer {refused}"]["level"] == "warn" and "nobody listens" in found[f"peer {refused}"]["what"], found
+    assert found[f"peer {refused}"]["level"] == "warn" and "no process listens" in found[f"peer {refused}"]["what"], found
     assert found["peer nosuch.invalid:1"]["level"] == "bad", found
 
 
@@ -105,7 +105,7 @@ def doctor_knows_low_limits_and_needs_no_root():
             copy = shutil.copy(RONDO, folder)
             outcome = Running("setpriv", "--reuid=65534", "--clear-groups", copy, "doctor", "-N", "2").end()
         assert outcome.code in (0, 1), outcome
-        outcome.says("firewall: its rules are for root to see")
+        outcome.says("firewall: only root can see its rules")
 
 
 @case
@@ -134,7 +134,7 @@ def doctor_finds_the_port_whose_packets_leave_by_another_one():
             Running(*ip, "addr", "add", f"10.79.0.{1 + own}/24", "dev", f"eth{own}").end().exits(0)
         prefix = ("ip", "netns", "exec", name)
         found = doctor(prefix=prefix)
-        assert found["10.79.0.2"]["level"] == "warn" and "leaves by eth0 instead of eth1" in found["10.79.0.2"]["what"], found
+        assert found["10.79.0.2"]["level"] == "warn" and "leave by eth0 instead of eth1" in found["10.79.0.2"]["what"], found
         for words in (("route", "add", "10.79.0.0/24", "dev", "eth1", "table", "101"), ("rule", "add", "from", "10.79.0.2", "lookup", "101")):
             Running(*ip, *words).end().exits(0)
         assert doctor(prefix=prefix)["10.79.0.2"]["level"] == "ok"

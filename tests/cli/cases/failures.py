@@ -44,7 +44,7 @@ def a_port_that_is_taken_is_named_at_once():
 
 
 @case
-def two_processes_with_one_rank_are_both_told():
+def two_processes_with_one_rank_are_both_reported():
     url = f"tcp://127.0.0.1:{free_port()}"
     waiting = ranks(3, "all_reduce", *SMALL, url=url, numbers=[0, 1, 1])
     outcomes = [process.end() for process in waiting]
@@ -60,7 +60,7 @@ def a_missing_rank_is_listed_at_the_deadline():
 
 
 @case
-def different_world_sizes_are_told_to_everybody():
+def different_world_sizes_are_reported_to_every_rank():
     port = free_port()
     processes = [Running(RONDO, "perf", "all_reduce", "--rendezvous", f"tcp://127.0.0.1:{port}", "--rank", rank, "--world-size",
                          world, "--timeout", 10) for rank, world in ((0, 2), (1, 3))]
@@ -125,7 +125,7 @@ def interrupted_perf_in_one_process_ends_with_130():
 
 
 @case
-def peers_of_an_interrupted_rank_are_told():
+def peers_of_an_interrupted_rank_are_reported():
     url = f"tcp://127.0.0.1:{free_port()}"
     processes = ranks(2, "all_reduce", *LONG, url=url, timeout=60)
     processes[0].wait_for(FIRST_ROW)
@@ -134,7 +134,7 @@ def peers_of_an_interrupted_rank_are_told():
 
 
 @case
-def ranks_that_disagree_are_all_told_both_sides():
+def ranks_that_disagree_all_get_both_sides():
     program = companion("tests/cli/mismatch")
     # With "root" two ranks agree, and both must return an error. Repeated, because a rank may receive the error by
     # chance.
@@ -147,7 +147,7 @@ def ranks_that_disagree_are_all_told_both_sides():
 
 
 @case
-def ranks_that_wait_for_each_other_are_told_both_sides():
+def ranks_that_wait_for_each_other_get_both_sides():
     outcome = rondo("run", "-N", "3", "--", companion("tests/cli/mismatch"), "stuck").fails().within(15)
     for rank in range(3):
         outcome.says(rf"\[{rank}\] rank {rank}: .*mismatch: the ranks disagree")

@@ -132,8 +132,8 @@ def a_range_of_ports_that_is_used_up_is_named():
         hosts.rondo(0, "perf", "barrier", "-N", "3", "--transport", "tcp", "--ports", "31000-31003", "-n", "2").end().exits(0)
     for wrong in ("31000", "31000-", "31009-31000", "0-7", "a-b", "1-65536"):
         if wrong != "31000":
-            Running(RONDO, "perf", "barrier", "-N", "2", "--ports", wrong).end().exits(2).says("--ports.*wants FIRST-LAST")
-    Running(RONDO, "perf", "barrier", "-N", "2", "-n", "2", env={"RONDO_PORTS": "x"}).end().says("variable RONDO_PORTS: wants FIRST-LAST")
+            Running(RONDO, "perf", "barrier", "-N", "2", "--ports", wrong).end().exits(2).says("--ports.*expected FIRST-LAST")
+    Running(RONDO, "perf", "barrier", "-N", "2", "-n", "2", env={"RONDO_PORTS": "x"}).end().says("variable RONDO_PORTS: expected FIRST-LAST")
 
 
 @case
@@ -184,7 +184,7 @@ def a_rank_that_finds_no_local_port_for_its_way_to_the_store_is_named_to_all_ran
         with all_of(*(hosts.rondo(0, "perf", "barrier", "--transport", "tcp", *where, "--rank", rank) for rank in range(12))) as outcomes:
             for outcome in outcomes:
                 outcome.exits(1).says(
-                    r"resource: rank \d+, host host0, pid \d+ cannot take part: .*no local port is left in 40000-40022 "
+                    r"resource: rank \d+, host host0, pid \d+ cannot take part: .*no local port is free in 40000-40022 "
                     r"\(net\.ipv4\.ip_local_port_range\).*by sysctl.*--ports FIRST-LAST, RONDO_PORTS")
 
 
@@ -197,7 +197,7 @@ def a_taken_port_is_another_listeners_only_where_one_listens():
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         outcome = Running(RONDO, "store", "--listen", f"127.0.0.1:{port}").end().exits(1)
-        outcome.says(rf"cannot listen on 127\.0\.0\.1:{port}: another socket is bound to that port, though none listens on it")
+        outcome.says(rf"cannot listen on 127\.0\.0\.1:{port}: another socket is bound to that port but does not listen on it")
 
 
 @case
@@ -211,7 +211,7 @@ def of_two_networks_of_unknown_speed_the_other_is_named_with_a_warning():
             outcomes[1].exits(0)
             other = r"one of 2 networks whose speeds are not all known, speed unknown; also 192\.168\.97\.2 via ib0, speed unknown"
             outcomes[0].exits(0).says(rf"# Path to rank 1 \(host1\): 10\.0\.7\.2:\d+ via eth0 .*{other}")
-            assert re.search(rf"rondo perf: tcp: rank 1 .*{other}.*--interface or --address chooses", outcomes[0].err), outcomes[0]
+            assert re.search(rf"rondo perf: tcp: rank 1 .*{other}.*choose it with --interface or --address", outcomes[0].err), outcomes[0]
         with all_of(*(hosts.rondo(rank, "perf", "all_reduce", *SMALL, *where, "--rank", rank, "--interface", "ib0")
                       for rank in range(2))) as outcomes:
             outcomes[0].exits(0).says(r"# Path to rank 1 \(host1\): 192\.168\.97\.2:\d+ via ib0")
@@ -219,7 +219,7 @@ def of_two_networks_of_unknown_speed_the_other_is_named_with_a_warning():
 
 
 @case
-def a_shell_of_an_allocation_is_told_apart_from_a_rank_by_who_comes():
+def a_shell_of_an_allocation_is_distinguished_from_a_rank_by_which_ranks_come():
     variables = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0",
                  "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "4",
                  "SLURM_STEP_NODELIST": socket.gethostname()}
@@ -245,7 +245,7 @@ else:
     until = time.monotonic() + 20
     while True:
         try:
-            print("heard", socket.create_connection(at).recv(5).decode())
+            print("received", socket.create_connection(at).recv(5).decode())
             break
         except ConnectionRefusedError:
             if time.monotonic() > until:
@@ -253,8 +253,8 @@ else:
             time.sleep(0.05)
 """
     outcome = Running(RONDO, "run", "-N", "2", "--", "python3", "-c", script).end().exits(0)
-    outcome.says(r"\[1\] heard hello")
+    outcome.says(r"\[1\] received hello")
     outcome = Running(RONDO, "run", "-N", "2", "--", "sh", "-c", "echo $MASTER_ADDR:$MASTER_PORT $RONDO_STORE").end().exits(0)
-    told = set(re.findall(r"(?m)^\[\d\] 127\.0\.0\.1:(\d+) 127\.0\.0\.1:(\d+)$", outcome.out))
-    if len(told) != 1 or len(set(next(iter(told)))) != 2:
+    ports = set(re.findall(r"(?m)^\[\d\] 127\.0\.0\.1:(\d+) 127\.0\.0\.1:(\d+)$", outcome.out))
+    if len(ports) != 1 or len(set(next(iter(ports)))) != 2:
         raise Failed(f"{outcome}: all ranks have the same two ports")

@@ -20,24 +20,24 @@ def perf_send_recv_checks_what_came_from_the_neighbour():
         if {(row["collective"], row["wrong"], row["in_place"]) for row in rows} != {("send_recv", 0, False)}:
             raise Failed(f"not what was asked for\n{outcome}")
     rondo("perf", "send_recv", "-N", "2", "--in-place").exits(2).says("--in-place: send_recv has two buffers")
-    rondo("perf", "send_recv", "-N", "2", "--algorithm", "ring").exits(2).says("--algorithm: send_recv has none")
+    rondo("perf", "send_recv", "-N", "2", "--algorithm", "ring").exits(2).says("--algorithm: send_recv has no algorithms")
 
 
 @case
 def files_that_only_rank_0_finds_wrong_are_named_by_all():
     for what in (("all_reduce", *SMALL), ("send_recv", "--matrix")):
         outcome = rondo("run", "-N", "2", "--", RONDO, "perf", *what, "--json", "/nowhere/x.json").fails()
-        told = r"(?m)^\[1\] rondo perf: rank 1: peer_aborted: rank 0 aborted: --json: /nowhere/x\.json|ending the other"
-        outcome.says(r"(?m)^\[0\] rondo perf: --json: /nowhere/x\.json", told)
+        aborted = r"(?m)^\[1\] rondo perf: rank 1: peer_aborted: rank 0 aborted: --json: /nowhere/x\.json|ending the other"
+        outcome.says(r"(?m)^\[0\] rondo perf: --json: /nowhere/x\.json", aborted)
 
 
 @case
-def rdma_that_is_not_there_or_makes_no_sense_is_told():
+def rdma_that_is_not_there_or_makes_no_sense_is_reported():
     tls = ("--transport", "ib", "--tls", "psk")
-    rondo("perf", "all_reduce", "-N", "2", *tls, *SMALL).exits(2).says("RDMA alone was asked for, and TLS")
+    rondo("perf", "all_reduce", "-N", "2", *tls, *SMALL).exits(2).says("only RDMA is allowed, but TLS is on")
     rondo("perf", "all_reduce", "-N", "2", "--transport", "inproc", "--ib-dev", "mlx5_0", *SMALL).exits(2).says("--ib-dev")
     for transport in ("tcp", "shm"):
-        rondo("perf", "all_reduce", "-N", "2", "--transport", transport, "--ib-dev", "mlx5_0", *SMALL).exits(2).says(f"--ib-dev: --transport {transport} uses none")
+        rondo("perf", "all_reduce", "-N", "2", "--transport", transport, "--ib-dev", "mlx5_0", *SMALL).exits(2).says(f"--ib-dev: --transport {transport} uses no RDMA device")
     if not os.path.isdir("/sys/class/infiniband") or not os.listdir("/sys/class/infiniband"):
         rondo("perf", "all_reduce", "-N", "2", "--ib-dev", "mlx5_0", *SMALL).exits(2).says("--ib-dev: this machine has no RDMA device")
         rondo("perf", "all_reduce", "-N", "2", "--transport", "ib", *SMALL).exits(1).says("this machine has no RDMA device")
@@ -74,14 +74,14 @@ def perf_on_rails_gives_the_same_and_says_which_way_each_goes():
     with lab_of_hosts(2) as run:
         for host in (1, 2):
             run(host, "ip", "addr", "add", f"10.78.0.{host}/24", "dev", "eth0").end().exits(0)
-        meeting = ("--rendezvous", "tcp://10.77.0.1:29500", "--world-size", 2, "--timeout", 30, "--rails", 2)
-        started = [run(host, RONDO, "perf", "all_reduce", "-b", "4M", "-e", "4M", "-n", "2", *meeting, "--rank", host - 1, "--address",
+        rendezvous = ("--rendezvous", "tcp://10.77.0.1:29500", "--world-size", 2, "--timeout", 30, "--rails", 2)
+        started = [run(host, RONDO, "perf", "all_reduce", "-b", "4M", "-e", "4M", "-n", "2", *rendezvous, "--rank", host - 1, "--address",
                        f"10.77.0.{host},10.78.0.{host}") for host in (1, 2)]
         for process in started:
             process.end().exits(0)
         started[0].end().says("Wrong values *: 0 OK", r"Path to rank 1 .*: 10\.77\.0\.2:\d+ via eth0 .*; rail 1: 10\.78\.0\.2:\d+ via eth0")
         # Measures each rail of every pair separately.
-        started = [run(host, RONDO, "perf", "send_recv", "--matrix", "--time-ms", 5, "--json", "-", *meeting, "--rank", host - 1, "--address",
+        started = [run(host, RONDO, "perf", "send_recv", "--matrix", "--time-ms", 5, "--json", "-", *rendezvous, "--rank", host - 1, "--address",
                        f"10.77.0.{host},10.78.0.{host}") for host in (1, 2)]
         for process in started:
             process.end().exits(0)
@@ -119,14 +119,14 @@ def perf_gives_every_rank_a_count_of_its_own():
 def perf_says_what_reproducible_mode_costs():
     for transport, algorithms in (("tcp", "direct|two_shot|chain"), ("shm", "intranode")):
         outcome = rondo("perf", "all_reduce", "-N", "3", "--reproducible", "--transport", transport, *SMALL).exits(0)
-        outcome.says("Wrong values *: 0 OK", r"Reproducible mode: \d\S* times the free choice's time \(geometric mean of 6 rows",
+        outcome.says("Wrong values *: 0 OK", r"Reproducible mode: takes \d\S* times as long as the freely chosen algorithm \(geometric mean of 6 rows",
                      rf" ({algorithms})\(fold\) ")
 
 
 @case
-def perf_measures_wide_partials():
+def perf_measures_fp32_accumulate():
     for collective in ("all_reduce", "reduce", "reduce_scatter"):
-        rondo("perf", collective, "-N", "3", "-d", "float16,bfloat16", "--wide-partials", "-o", "sum,avg,premul_sum", *SMALL).exits(
+        rondo("perf", collective, "-N", "3", "-d", "float16,bfloat16", "--fp32-accumulate", "-o", "sum,avg,premul_sum", *SMALL).exits(
             0).says("Wrong values *: 0 OK")
 
 
@@ -141,9 +141,9 @@ def perf_measures_with_checksums_and_compared_results_and_says_so():
 
 
 @case
-def ranks_that_differ_in_checksums_are_told_before_anything_is_measured():
+def ranks_that_differ_in_checksums_fail_before_anything_is_measured():
     with tempfile.TemporaryDirectory() as folder:
-        url = f"file://{folder}/meet"
+        url = f"file://{folder}/rendezvous"
         sides = [Running(RONDO, "perf", "all_reduce", *SMALL, "--rendezvous", url, "--rank", str(rank), "--world-size", "2", *more)
                  for rank, more in ((0, []), (1, ["--checksums"]))]
         for side in sides:
@@ -170,9 +170,9 @@ def perf_under_run_takes_its_ranks_from_the_environment():
 
 
 @case
-def perf_by_hand_meets_over_tcp_and_over_a_file():
+def perf_by_hand_has_a_rendezvous_over_tcp_and_over_a_file():
     with tempfile.TemporaryDirectory() as folder:
-        for url in (f"tcp://127.0.0.1:{free_port()}", f"file://{folder}/meet"):
+        for url in (f"tcp://127.0.0.1:{free_port()}", f"file://{folder}/rendezvous"):
             outcomes = [rank.end() for rank in ranks(2, "all_reduce", *SMALL, url=url)]
             for outcome in outcomes:
                 outcome.exits(0)
@@ -197,7 +197,7 @@ def json_csv_and_html_are_well_formed():
         rondo("perf", "all", "-N", "2", *SMALL, "--json", files["json"], "--csv", files["csv"], "--html", files["html"]).exits(0)
         result = json.loads(pathlib.Path(files["json"]).read_text())
         assert set(result) == {"rondo", "host", "rows"}, result.keys()
-        keys = ("collective algorithm transport ranks bytes count dtype op root in_place uneven reproducible wide_partials "
+        keys = ("collective algorithm transport ranks bytes count dtype op root in_place uneven reproducible fp32_accumulate "
                 "checksums compare_results rails device iters time_us expected_us expected_measured algbw_GBps busbw_GBps wrong")
         assert all(list(row) == keys.split() for row in result["rows"]), result["rows"][0]
         assert all(list(row["time_us"]) == ["min", "median", "p99", "max"] for row in result["rows"])

@@ -12,7 +12,7 @@ from commands import Running, Skipped, case
 
 
 NO_MATRIX = [(f"perf {typed} -N {ranks}", 2, said) for typed, ranks, said in (
-    ("all_reduce --matrix", 2, "wants send_recv alone"),
+    ("all_reduce --matrix", 2, "expected send_recv alone"),
     ("send_recv --duration 1 --time-ms 5", 2, "--duration.*--time-ms|--time-ms.*--duration"),
     ("send_recv --matrix -e 0", 2, "--max-bytes"),
     ("send_recv --in-flight 2", 2, "--matrix"),
@@ -21,30 +21,30 @@ NO_MATRIX = [(f"perf {typed} -N {ranks}", 2, said) for typed, ranks, said in (
 )]  # fmt: skip
 
 NOT_WITH_A_MATRIX = [(f"perf send_recv --matrix -N 2 --transport tcp {flag}", 2, said) for flag, said in (
-    ("-f 4", "--step-factor: not with --matrix"),
-    ("-i 64", "--step-bytes: not with --matrix"),
-    ("-d int8", "--dtype: not with --matrix"),
-    ("-o max", "--op: not with --matrix"),
-    ("-r 0", "--root: not with --matrix"),
-    ("--algorithm auto", "--algorithm: not with --matrix"),
-    ("--in-place", "--in-place: not with --matrix"),
-    ("--out-of-place", "--out-of-place: not with --matrix"),
-    ("--uneven", "--uneven: not with --matrix"),
-    ("--reproducible", "--reproducible: not with --matrix"),
-    ("--wide-partials", "--wide-partials: not with --matrix"),
-    ("--compare-results", "--compare-results: not with --matrix"),
-    ("--predicted", "--predicted: not with --matrix"),
+    ("-f 4", "--step-factor: not allowed with --matrix"),
+    ("-i 64", "--step-bytes: not allowed with --matrix"),
+    ("-d int8", "--dtype: not allowed with --matrix"),
+    ("-o max", "--op: not allowed with --matrix"),
+    ("-r 0", "--root: not allowed with --matrix"),
+    ("--algorithm auto", "--algorithm: not allowed with --matrix"),
+    ("--in-place", "--in-place: not allowed with --matrix"),
+    ("--out-of-place", "--out-of-place: not allowed with --matrix"),
+    ("--uneven", "--uneven: not allowed with --matrix"),
+    ("--reproducible", "--reproducible: not allowed with --matrix"),
+    ("--fp32-accumulate", "--fp32-accumulate: not allowed with --matrix"),
+    ("--compare-results", "--compare-results: not allowed with --matrix"),
+    ("--predicted", "--predicted: not allowed with --matrix"),
     ("-n 3 --duration 1", "--duration.*--iters|--iters.*--duration"),
     ("-n 0", "--iters"),
 )]  # fmt: skip
 
 tables(
     ("a_rank_starts_for_every_local_address", "perf send_recv --matrix -e 4K --time-ms 5 --addresses", [
-        ("127.0.0.1,127.0.0.1", 2, "--addresses: 127.0.0.1 is there twice"),
+        ("127.0.0.1,127.0.0.1", 2, "--addresses: 127.0.0.1 appears twice"),
         ("127.0.0.1,192.0.2.77", 2, r"--addresses: no interface has the address 192\.0\.2\.77"),
         ("127.0.0.1,somewhere", 2, "--addresses: 'somewhere' is not a numeric address"),
-        ("127.0.0.1,::1 -N 3", 2, "--addresses: 2 of them, and --ranks 3"),
-        ("127.0.0.1,::1 --transport shm", 2, "--addresses: --transport shm uses none"),
+        ("127.0.0.1,::1 -N 3", 2, "--addresses: got 2 addresses for --ranks 3"),
+        ("127.0.0.1,::1 --transport shm", 2, "--addresses: --transport shm uses no addresses"),
         ("127.0.0.1,::1 --ib-dev mlx5_0", 2, "--ib-dev"),
         ("127.0.0.1", 2, "two ranks"),
     ]),
@@ -154,9 +154,9 @@ def a_matrix_between_hosts_names_the_throttled_port():
     """Two hosts with two ranks each. Memory is as fast as ever; what one host sends by its port is throttled."""
     with lab_of_hosts(2) as run:
         def world(*flags):
-            meeting = ("--rendezvous", "tcp://10.77.0.1:29500", "--world-size", 4, "--timeout", 30)
+            rendezvous = ("--rendezvous", "tcp://10.77.0.1:29500", "--world-size", 4, "--timeout", 30)
             matrix = ("perf", "send_recv", "--matrix", "-e", "64K", "--time-ms", "100", "--json", "-", *flags)
-            started = [run(1 + rank // 2, RONDO, *matrix, *meeting, "--rank", rank) for rank in range(4)]
+            started = [run(1 + rank // 2, RONDO, *matrix, *rendezvous, "--rank", rank) for rank in range(4)]
             return [process.end() for process in started]
 
         sound = world()
@@ -179,12 +179,12 @@ def a_matrix_between_hosts_names_the_throttled_port():
 
 
 @case
-def a_matrix_counts_messages_where_it_is_told_and_refuses_what_says_nothing_of_pairs():
+def a_matrix_counts_messages_on_request_and_refuses_flags_that_do_not_apply_to_pairs():
     matrix = ("perf", "send_recv", "--matrix", "-N", "2", "--transport", "tcp")
     with tempfile.TemporaryDirectory() as folder:
         outcome = rondo(*matrix, "-n", "3", "-w", "0", "-b", "8K", "-e", "64", "--checksums", "--record-dir", folder, "--json", "-").exits(0)
-        told = json.loads(outcome.out)["matrix"]
-        assert told["iters"] == 3 and told["time_ms"] is None and told["checksums"] is True, outcome
+        settings = json.loads(outcome.out)["matrix"]
+        assert settings["iters"] == 3 and settings["time_ms"] is None and settings["checksums"] is True, outcome
         outcome.says("64 B messages, 8 at once, with checksums", "Latency one way, 8 KiB")
         recorded = json.loads(next(pathlib.Path(folder).glob("*-rank0.json")).read_text())["entries"]
         sent = [entry["rondo"]["count"] for entry in recorded if entry["rondo"].get("message") == "send"]

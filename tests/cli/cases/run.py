@@ -31,16 +31,16 @@ def run_tells_its_ranks_the_job_the_store_and_the_timeout():
     jobs = set()
     for flags, timeout in ((("--timeout", "2.5"), r"2\.5"), ((), "none")):
         outcome = rondo("run", "-N", "2", *flags, "--", "sh", "-c", script).exits(0)
-        told = set(re.findall(rf"(?m)^\[\d\] ([0-9a-f]{{16}}) 1 {timeout}$", outcome.out))
-        assert len(told) == 1, outcome
-        jobs |= told
+        printed = set(re.findall(rf"(?m)^\[\d\] ([0-9a-f]{{16}}) 1 {timeout}$", outcome.out))
+        assert len(printed) == 1, outcome
+        jobs |= printed
     assert len(jobs) == 2, jobs
-    rondo("run", "-N", "2", "--timeout", "0", "--", "true").exits(2).says("--timeout.*wants seconds")
+    rondo("run", "-N", "2", "--timeout", "0", "--", "true").exits(2).says("--timeout.*expected seconds")
     # The timeout and the profile also apply to a program that sets neither.
     late = f"[ $RANK = 0 ] && exec {companion('examples/all_reduce')}; sleep {SECONDS}"
     rondo("run", "-N", "2", "--timeout", "1", "--", "sh", "-c", late).fails().says(r"rendezvous_timeout.*within (1\.0|0\.\d) s.*absent: 1").within(20)
     example = ("run", "-N", "2", "--", companion("examples/all_reduce"))
-    rondo(*example, env={"RONDO_TIMEOUT": "soon"}).fails().says("variable RONDO_TIMEOUT: wants seconds.*soon")
+    rondo(*example, env={"RONDO_TIMEOUT": "soon"}).fails().says("variable RONDO_TIMEOUT: expected seconds.*soon")
     rondo(*example, env={"RONDO_PROFILE": "/nowhere/p.json"}).fails().says("variable RONDO_PROFILE: .*/nowhere/p.json")
 
 
@@ -49,12 +49,12 @@ def the_timeout_of_run_is_the_default_of_perf():
     script = '[ $RANK = 1 ] && exec sleep 60; exec "$0" perf all_reduce "$@"'
     job = ("--timeout", "1", "--", "sh", "-c", script, RONDO)
     rondo("run", "-N", "2", *job).exits(1).says(r"\[0\] .*timeout.* 1 ").within(10)
-    rondo("perf", "all_reduce", "-N", "2", *SMALL, env={"RONDO_TIMEOUT": "soon"}).exits(2).says("RONDO_TIMEOUT.*wants seconds.*soon")
+    rondo("perf", "all_reduce", "-N", "2", *SMALL, env={"RONDO_TIMEOUT": "soon"}).exits(2).says("RONDO_TIMEOUT.*expected seconds.*soon")
     rondo("perf", "all_reduce", "-N", "2", *SMALL, "--timeout", "9", env={"RONDO_TIMEOUT": "soon"}).exits(0)
 
 
 @case
-def run_leaves_lines_alone_when_told():
+def run_leaves_lines_alone_when_asked():
     outcome = rondo("run", "-N", "2", "--no-tag", "--", "echo", "plain").exits(0)
     assert outcome.out == "plain\nplain\n", outcome
 
@@ -70,12 +70,12 @@ tables(
     ("run_says_what_is_wrong_with_its_hosts", "run", [
         ("-N 2 --hosts localhost:2 -- true", 0),
         ("-N 3 --hosts a,a -- true", 2, "--hosts: names 'a' twice"),
-        ("-N 7 --hosts a:2,b:4 -- true", 2, "--hosts: has room for 6 ranks, but -N wants 7"),
-        ("-N 3 --hosts localhost:2 -- true", 2, "--hosts: has room for 2 ranks, but -N wants 3"),
-        ("-N 2 --hosts fe80::1 -- true", 2, r"--hosts: wants HOST\[:RANKS\].*brackets"),
-        ("-N 2 --hosts a --no-token -- true", 1, "--no-token: .*wants --tls"),
+        ("-N 7 --hosts a:2,b:4 -- true", 2, "--hosts: has room for 6 ranks, but -N asks for 7"),
+        ("-N 3 --hosts localhost:2 -- true", 2, "--hosts: has room for 2 ranks, but -N asks for 3"),
+        ("-N 2 --hosts fe80::1 -- true", 2, r"--hosts: expected HOST\[:RANKS\].*brackets"),
+        ("-N 2 --hosts a --no-token -- true", 1, "--no-token: .*add --tls"),
         ("-N 2 --hosts a --ssh '/nowhere/ssh -v' -- true", 1, "'/nowhere/ssh' cannot be run.*--ssh"),
-        ("-N 2 --hosts a --ssh ' ' -- true", 2, "--ssh: wants a command"),
+        ("-N 2 --hosts a --ssh ' ' -- true", 2, "--ssh: expected a command"),
     ]),
     ("run_says_when_the_command_cannot_be_run", "run", [("-N 2 -- /no/such/program", 127, "/no/such/program", "No such file")]),
 )  # fmt: skip
@@ -85,12 +85,12 @@ tables(
 def run_exports_variables():
     show = ("--", "sh", "-c", "echo $A/$B/$C")
     rondo("run", "-N", "1", "--export", "A=1,2", "--export", "B,C", *show, env={"A": "x", "B": "y", "C": "z"}).exits(0).says("1,2/y/z")
-    rondo("run", "-N", "1", "--export", "A,NOWHERE", *show, env={"A": "x"}).exits(2).says("--export: there is no variable 'NOWHERE'")
-    rondo("run", "-N", "1", "--export", "=1", *show).exits(2).says("--export: wants NAME=VALUE")
+    rondo("run", "-N", "1", "--export", "A,NOWHERE", *show, env={"A": "x"}).exits(2).says("--export: variable 'NOWHERE' is not set here")
+    rondo("run", "-N", "1", "--export", "=1", *show).exits(2).says("--export: expected NAME=VALUE")
 
 
 @case
-def run_hears_a_signal_though_nobody_reads_what_its_ranks_say():
+def run_takes_a_signal_though_no_reader_takes_its_output():
     rank = "trap 'echo asked > \"$0\"; exit 0' TERM; while :; do echo words words words; done"
     for ends in (os.pipe, pty.openpty):
         with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +117,7 @@ def readable_bytes(fd):
 
 
 @case
-def run_fails_where_its_last_words_are_lost():
+def run_fails_where_its_last_output_is_lost():
     reads, writes = os.pipe()
     ran = subprocess.Popen([RONDO, "run", "-N", "1", "--", "sh", "-c", "yes | head -c 500000"], stdout=writes)
     os.close(writes)
@@ -147,7 +147,7 @@ def run_says_why_its_output_cannot_be_written():
     with open("/dev/full", "w", encoding="utf-8") as full:
         ran = subprocess.run([RONDO, "run", "-N", "2", "--", "sh", "-c", "echo words; sleep 60"], stdout=full, stderr=subprocess.PIPE, text=True,
                              timeout=SECONDS, check=False)  # fmt: skip
-    assert ran.returncode == 1 and "rondo run: stdout cannot be written: No space left on device; ending the ranks" in ran.stderr, ran
+    assert ran.returncode == 1 and "rondo run: stdout cannot be written: No space left on device; ending all ranks" in ran.stderr, ran
 
 
 @case
@@ -179,7 +179,7 @@ def the_example_pipeline_gets_the_gradients_of_one_process():
 
 
 @case
-def the_example_parameter_server_hears_every_worker_and_converges():
+def the_example_parameter_server_receives_from_every_worker_and_converges():
     outcome = rondo("run", "-N", "4", "--", companion("examples/parameter_server")).exits(0)
     outcome.says("server: 600 gradients from 3 workers, all 20 parameters within 0.01")
     for worker in (1, 2, 3):

@@ -30,27 +30,27 @@ def run_names_the_rank_that_was_killed_though_another_gave_up_and_ended_before_i
 
 
 @case
-def run_leaves_the_others_alone_when_told_to_keep_going():
+def run_leaves_the_others_alone_with_keep_going():
     script = 'if [ "$RANK" = 1 ]; then kill -9 $$; fi; sleep 0.5; echo went on'
     outcome = rondo("run", "-N", "3", "--keep-going", "--", "sh", "-c", script).exits(0)
     outcome.says(r"(?m)^\[0\] went on$", r"(?m)^\[2\] went on$",
-                 r"rank 1 \(pid \d+\) was killed by SIGKILL; going on with 2",
+                 r"rank 1 \(pid \d+\) was killed by SIGKILL; continuing with 2",
                  r"one rank was lost: rank 1 \(pid \d+\) was killed by SIGKILL; 2 ended well")
 
 
 @case
-def run_that_keeps_going_fails_when_nobody_is_left():
+def run_that_keeps_going_fails_when_no_rank_is_left():
     outcome = rondo("run", "-N", "2", "--keep-going", "--", "sh", "-c", "exit 7").exits(7)
     outcome.says("no rank is left", "2 ranks were lost", "0 ended well")
 
 
 @case
-def run_starts_a_rank_again_as_a_newcomer():
+def run_starts_a_rank_again_as_a_joiner():
     script = ('if [ "$RONDO_JOIN" = 1 ]; then echo rank $RANK came again as number $RONDO_RESTART; exit 0; fi; '
               'if [ "$RANK" = 1 ]; then exit 3; fi; sleep 1; echo first')
     outcome = rondo("run", "-N", "2", "--restarts", "2", "--", "sh", "-c", script).exits(0)
     outcome.says(r"(?m)^\[1\] rank 1 came again as number 1$", r"(?m)^\[0\] first$",
-                 r"rank 1 \(pid \d+\) exited with code 3; going on with 1, and starting it again")
+                 r"rank 1 \(pid \d+\) exited with code 3; continuing with 1, and starting it again")
 
 
 @case
@@ -64,11 +64,11 @@ def run_starts_ranks_again_only_so_often():
 @case
 def run_kills_ranks_that_do_not_end_when_asked():
     script = "trap '' TERM; [ $RANK = 0 ] && exit 3; while :; do sleep 0.1; done"
-    rondo("run", "-N", "2", "--grace", "0.5", "--", "sh", "-c", script).exits(3).says("rank 1 did not end when asked").within(10)
+    rondo("run", "-N", "2", "--grace", "0.5", "--", "sh", "-c", script).exits(3).says("rank 1 did not end after SIGTERM").within(10)
 
 
 @case
-def run_hears_a_signal_though_a_rank_never_stops_writing():
+def run_takes_a_signal_though_a_rank_never_stops_writing():
     job = Running("sh", "-c", f"exec {RONDO} run -N 1 -- yes > /dev/null")
     wait_until(lambda: subprocess.run(["pgrep", "-x", "-P", str(job.process.pid), "yes"], capture_output=True, check=False).stdout, "yes runs")
     job.signal(signal.SIGINT).end().exits(130).within(10)
@@ -128,7 +128,7 @@ def what_a_rank_that_is_a_script_runs_dies_with_a_launcher_that_is_killed():
 
 @case
 def run_passes_the_signal_on_to_its_ranks():
-    script = "trap 'echo heard; exit 0' USR1; echo ready; while :; do sleep 0.05; done"
+    script = "trap 'echo caught; exit 0' USR1; echo ready; while :; do sleep 0.05; done"
     job = Running(RONDO, "run", "-N", "2", "--", "sh", "-c", script)
     job.wait_for(r"(?s)ready.*ready")
-    job.signal(signal.SIGUSR1).end().exits(0).says(r"\[0\] heard", r"\[1\] heard")
+    job.signal(signal.SIGUSR1).end().exits(0).says(r"\[0\] caught", r"\[1\] caught")

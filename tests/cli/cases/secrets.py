@@ -69,9 +69,9 @@ def run_with_tls_serves_by_a_key_from_the_token_or_without_one_by_a_key_that_is_
     keys = set()
     for _ in range(2):
         outcome = rondo("run", "-N", "2", "--no-token", "--tls", "psk", "--", "sh", "-c", "echo $RONDO_TLS $RONDO_TLS_PSK").exits(0)
-        told = set(re.findall(r"(?m)^\[\d\] psk ([0-9a-f]{64})$", outcome.out))
-        assert len(told) == 1, outcome
-        keys |= told
+        printed = set(re.findall(r"(?m)^\[\d\] psk ([0-9a-f]{64})$", outcome.out))
+        assert len(printed) == 1, outcome
+        keys |= printed
     assert len(keys) == 2, keys
     for flags, env in ((["--tls", "psk"], {}), (["--tls", "psk", "--no-token"], {}), ([], {"RONDO_TLS": "psk"})):
         rondo("run", "-N", "2", *flags, "--", RONDO, "perf", "all_reduce", "--transport", "tcp", *SMALL, env=env).exits(0).says(

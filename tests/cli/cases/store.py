@@ -11,7 +11,7 @@ def a_store_with_a_token_serves_who_knows_it():
     store = Running(RONDO, "store", "--listen", "127.0.0.1:0", env={"RONDO_TOKEN": "secret"})
     try:
         address = store.wait_for(r"listening on (tcp://\S+)").group(1)
-        store.wait_for(r"only for who knows the token of fingerprint [0-9a-f]{16}\n")
+        store.wait_for(r"only processes that know the token with fingerprint [0-9a-f]{16} are served\n")
         common = ("perf", "all_reduce", *SMALL, "--rendezvous", address, "--world-size", "2", "--timeout", "20", "--rank")
         with_token = {"RONDO_EXTERNAL_STORE": "1", "RONDO_TOKEN": "secret"}
         rondo(*common, "0", env={"RONDO_EXTERNAL_STORE": "1"}).fails().says("auth: store at 127").within(10)
@@ -24,7 +24,7 @@ def a_store_with_a_token_serves_who_knows_it():
 
 
 @case
-def perf_meets_at_a_store_of_its_own():
+def perf_has_a_rendezvous_at_a_store_of_its_own():
     store = Running(RONDO, "store", "--listen", "127.0.0.1:0")
     try:
         address = store.wait_for(r"listening on (tcp://\S+)").group(1)

@@ -39,17 +39,17 @@ def records_of_a_healthy_run_have_the_fields_of_c10d_and_make_a_timeline():
                 assert {"rondo:all_reduce", "rondo:barrier"} < {entry["profiling_name"] for entry in dump["entries"]}
                 assert any(entry["is_p2p"] for entry in dump["entries"])
             outcome = rondo("trace", records, "--out", timeline).exits(0)
-            outcome.says("nothing is wrong", r"lateness, of \d+ operations", r"rank 2: in no operation, after #\d+", "one host, times are exact")
+            outcome.says("nothing is wrong", r"lateness in the \d+ operations", r"rank 2: in no operation, after #\d+", "one host, times are exact")
             events = json.loads(pathlib.Path(timeline).read_text())["traceEvents"]
             assert {event["pid"] for event in events} == {0, 1, 2}
             slices = [event for event in events if event["ph"] == "X"]
             assert slices and all(event["ts"] >= 0 and event["dur"] >= 0 for event in slices)
             assert {event["ph"] for event in events} == {"M", "X", "b", "e"}
-            rondo("trace", *files[:2]).exits(1).says("MISSING: rank 2 left no records")
+            rondo("trace", *files[:2]).exits(1).says("MISSING: rank 2 wrote no records")
 
 
 @case
-def records_of_a_run_with_a_killed_rank_tell_who_is_missing_and_where_the_others_stood():
+def records_of_a_run_with_a_killed_rank_tell_who_is_missing_and_the_states_of_the_others():
     with tempfile.TemporaryDirectory() as folder:
         url = f"tcp://127.0.0.1:{free_port()}"
         processes = ranks(3, "all_reduce", *LONG, "--transport", "tcp", "--record-dir", folder, url=url, timeout=60)
@@ -58,10 +58,10 @@ def records_of_a_run_with_a_killed_rank_tell_who_is_missing_and_where_the_others
         for process in processes[:2]:
             process.end().exits(1)
         outcome, group = findings(folder, 1)
-        outcome.says("MISSING: rank 2 left no records", r"rank [01]: (failed in|in no operation)", r"rank [01]: (peer_lost|connection_reset).*rank 2",
+        outcome.says("MISSING: rank 2 wrote no records", r"rank [01]: (failed in|in no operation)", r"rank [01]: (peer_lost|connection_reset).*rank 2",
                      "1 without records")
         assert group["missing"] == [2], outcome
-        assert all("rank 2" in standing["failure"] for standing in group["standings"]), outcome
+        assert all("rank 2" in state["failure"] for state in group["rank_states"]), outcome
 
 
 @case
@@ -103,7 +103,7 @@ def ranks_leave_their_records_when_asked_by_a_signal_and_go_on():
             job.signal(signal.SIGINT).end().exits(130)
     job = Running(RONDO, "perf", "all_reduce", "-N", "2", *LONG)
     job.wait_for(FIRST_ROW)
-    job.signal(signal.SIGUSR1).wait_for("SIGUSR1: there is no --record-dir")
+    job.signal(signal.SIGUSR1).wait_for("SIGUSR1: no records are written, because there is no --record-dir")
     job.signal(signal.SIGINT).end().exits(130)
 
 
@@ -127,4 +127,4 @@ def trace_says_what_is_wrong_with_its_input():
         rondo("trace", one, "--out", "-", "--json", "-").exits(2).says("--out and --json")
         rondo("trace", one, "--out", "/nowhere/x").exits(2).says("--out: /nowhere/x cannot be written")
         other.write_text(other.read_text().replace('"job": "default"', '"job": "another"'))
-        rondo("trace", one, other).exits(2).says(r"is of job default, generation 0, but .* of job another, generation 0")
+        rondo("trace", one, other).exits(2).says(r"is of job default, generation 0, but .* is of job another, generation 0")

@@ -70,7 +70,7 @@ def tune_check_judges_the_choices():
 
 
 tables(
-    ("tune_says_what_it_wants", "", [
+    ("tune_says_what_it_expects", "", [
         ("tune", 2, "--out FILE or --check"),
         ("tune --check -N 1", 2, r"--ranks.*within 2\.\.65536"),
         ("tune --check -N 70000", 2, r"within 2\.\.65536.*70000"),
@@ -89,11 +89,11 @@ def a_profile_of_the_environment_that_cannot_be_read_is_named():
 
 
 @case
-def ranks_with_different_profiles_do_not_meet():
+def ranks_with_different_profiles_have_no_rendezvous():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "profile.json")
         rondo("tune", "-N", "2", *QUICK_TUNE, "--name", "another one", "--out", path).exits(0)
-        url = f"file://{folder}/meeting"
+        url = f"file://{folder}/rendezvous"
         flags = ("--rendezvous", url, "--world-size", "2", "--timeout", "20")
         first = Running(RONDO, "perf", "barrier", *flags, "--rank", "0")
         second = Running(RONDO, "perf", "barrier", *flags, "--rank", "1", "--profile", path)

@@ -23,7 +23,7 @@ def help_names_every_flag():
         "run": "-N --ranks --hosts --ssh --remote-rondo --master-address --export --stdin --no-tag --no-token --timeout --ports --grace --keep-going --restarts --tls",
         "perf": "-N --ranks --rendezvous --rank --world-size -b --min-bytes -e --max-bytes -f --step-factor -i --step-bytes "
                 "-n --iters --time-ms --duration -w --warmup -d --dtype -o --op -r --root --algorithm --transport --rails --qp --address --addresses "
-                "--interface --ports --in-place --out-of-place --uneven --device --device-window --device-turns --allocate --reproducible --wide-partials --checksums --compare-results --profile --predicted --check --timeout --json --csv --html "
+                "--interface --ports --in-place --out-of-place --uneven --device --device-window --gpu-timeslice-staging-max --allocate --reproducible --fp32-accumulate --checksums --compare-results --profile --predicted --check --timeout --json --csv --html "
                 "--baseline --max-regression --record-dir --tls",
         "doctor": "-N --ranks --transport --peers --timeout -q --quiet --json",
         "explain": "-N --ranks --bytes --dtype --algorithm --root --transport --reproducible --text --profile --ports",
@@ -48,9 +48,9 @@ tables(
         ("perf all_reduce -N 2 --min-bites 4", 2, "--min-bites", r"did you mean --min-bytes\?"),
         ("explain all_reduce -N 2 --bogus", 2, "--bogus"),
     ]),
-    ("wrong_values_name_the_flag_and_what_it_wants", "perf all_reduce -N 2", [
-        ("-b 12Q", 2, r"--min-bytes.*wants bytes.*12Q"),
-        ("-e -4", 2, "--max-bytes.*wants bytes"),
+    ("wrong_values_name_the_flag_and_what_it_expects", "perf all_reduce -N 2", [
+        ("-b 12Q", 2, r"--min-bytes.*expected bytes.*12Q"),
+        ("-e -4", 2, "--max-bytes.*expected bytes"),
         ("-e ''", 2, "--max-bytes"),
         ("-f 1", 2, "--step-factor.*from 2"),
         ("-n 0", 2, "--iters.*from 1"),
@@ -67,8 +67,8 @@ tables(
         ("--max-regression inf%", 2, "--max-regression.*percentage"),
         ("--rails 17", 2, "--rails"),
         ("--qp 0", 2, "--rails"),
-        ("-d float32,", 2, "--dtype.*not ''"),
-        ("--algorithm ''", 2, "--algorithm.*not ''"),
+        ("-d float32,", 2, "--dtype.*got ''"),
+        ("--algorithm ''", 2, "--algorithm.*got ''"),
     ]),
     ("flags_that_contradict_are_wrong_usage", "perf all_reduce", [
         ("-N 2 -b 4K -e 1K", 2, "--min-bytes"),
@@ -86,9 +86,9 @@ tables(
         ("all_to_all -N 2 --in-place", 2, "--in-place", "all_to_all has no in-place form"),
         ("all_to_all -N 2 --uneven --algorithm bruck", 2, "bruck", "equal counts"),
         ("all_reduce -N 2 --reproducible --algorithm ring", 2, "ring", "left fold"),
-        ("all_reduce -N 2 --wide-partials", 2, "--wide-partials", "float16 or bfloat16"),
+        ("all_reduce -N 2 --fp32-accumulate", 2, "--fp32-accumulate", "float16 or bfloat16"),
     ]),
-    ("an_unknown_collective_is_told_which_exist", "perf", [
+    ("an_unknown_collective_gets_the_list_of_names", "perf", [
         ("all_shuffle -N 2", 2, "all_shuffle", "all_reduce", "reduce_scatter", "all_to_all", "send_recv or all"),
     ]),
     ("ranks_and_roots_outside_the_world_are_wrong_usage", "", [
@@ -107,7 +107,7 @@ tables(
 
 
 @case
-def files_that_cannot_be_written_are_told_before_anything_is_measured():
+def files_that_cannot_be_written_are_reported_before_anything_is_measured():
     rondo("perf", "all_reduce", "-N", "2", "--json", "/nowhere/x.json").exits(2).says("--json", "/nowhere/x.json").within(5)
     rondo("perf", "all_reduce", "-N", "2", "--baseline", "/nowhere/x.json").exits(2).says("--baseline", "/nowhere/x.json")
     rondo("perf", "all_reduce", "-N", "2", *LONG, "--baseline", "/etc/passwd").exits(2).says("--baseline: /etc/passwd: not what").within(5)
@@ -123,7 +123,7 @@ def output_that_is_lost_is_no_success():
 
 
 @case
-def words_that_nobody_reads_change_no_exit_code():
+def output_without_a_reader_changes_no_exit_code():
     for arguments, code in ((("run", "-N", "2", "--", "sh", "-c", "exit 3"), 3), (("perf",), 2), (("run", "-N", "1", "--", "/nowhere"), 127)):
         reads, writes = os.pipe()
         os.close(reads)

@@ -94,7 +94,7 @@ void Reset() {
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the library's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the library's
 
 extern "C" {
 extern const Control fake_cuda_control;
@@ -144,7 +144,7 @@ const Control fake_cuda_control = {
         [](int count) {
           Set([&](State& state) {
             state.settings.devices.clear();
-            for (int i = 0; i < std::min(count, kMostDevices); ++i) state.settings.devices.push_back(i);
+            for (int i = 0; i < std::min(count, kMaxDevices); ++i) state.settings.devices.push_back(i);
           });
         },
     .set_memory = [](std::uint64_t bytes) { Set([&](State& state) { state.settings.memory_bytes = bytes; }); },

@@ -43,23 +43,24 @@ struct Control {
   void (*step)(CUstream stream);              // lets a held stream do one more piece of work
   std::uint64_t (*pending)(CUstream stream);  // pieces of work that the stream has not finished
 
-  // The nth call of the function from now on does nothing and returns `result`; 1 is the next call.
+  // Makes the nth call of the function from now on do nothing and return `result`; 1 is the next call.
   void (*fail_call)(const char* function, std::uint64_t nth, CUresult result);
   std::uint64_t (*calls)(const char* function);  // calls since the last reset, refused ones included
-  // The nth kernel that begins from now on faults: its context stays broken until it is reset.
+  // Makes the nth kernel that begins from now on fail with a fault. Its context then stays broken until the context is
+  // reset.
   void (*fault_kernel)(std::uint64_t nth);
 
-  // Every piece of queued work begins up to `most_us` late, by a random generator with this seed.
+  // Delays the start of each piece of queued work at random, with this seed, by at most `most_us` us.
   void (*set_delay)(std::uint64_t most_us, std::uint64_t seed);
   void (*set_devices)(int count);                // 0 to 16
   void (*set_memory)(std::uint64_t bytes);       // memory of each device
-  void (*set_dma_buf)(bool supported);           // default: no
-  void (*set_mps)(bool enabled);                 // enabled: processes share a GPU without time slicing; default: no
+  void (*set_dma_buf)(bool supported);           // default: false
+  void (*set_mps)(bool enabled);                 // true: processes share a GPU without time slicing; default: false
   void (*set_compute_mode)(CUcomputemode mode);  // reported for every GPU, but not enforced
   void (*set_ipc_capable)(bool capable);         // false: memory behaves like cuMemCreate's, which has no IPC handles
-  void (*set_version)(int version);              // the driver's version; default: the header's
-  void (*set_display)(bool serves);  // GPUs report that they serve a display (real drivers then end kernels that run
-                                     // for seconds); default: no
+  void (*set_version)(int version);              // the driver's version; default: CUDA_VERSION
+  // true: GPUs report that a display uses them (real drivers then end kernels that run for seconds); default: false
+  void (*set_display)(bool serves);
 
   Live (*live)();
   BytesCopied (*copied)();

@@ -31,7 +31,7 @@ struct Copy {
 // What the caller claims about one side of a copy.
 enum class Said { kHost, kDevice, kAny };
 
-// False: the memory is not what the caller claims.
+// Determines the kind of memory of one side of a copy. False: the memory is not what the caller claims.
 bool Classify(const State& state, Side& side, std::size_t bytes, Said said) {
   if (bytes == 0) return true;
   const auto place = state.memory.Resolve(side.address, bytes);
@@ -135,7 +135,7 @@ bool MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, std::size
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   return QueueLine("MemcpyHtoDAsync", to, Said::kDevice, AddressOf(from), Said::kHost, bytes, stream);

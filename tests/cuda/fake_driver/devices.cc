@@ -56,7 +56,7 @@ CUresult Text(char* to, int room, const char* text) {
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuInit(unsigned int flags) {
   return Do("Init", Needs::kNothing, [&](Call& call) {

@@ -1,4 +1,4 @@
-// Names and texts of results.
+// The names and texts of CUresult values.
 #include <cuda.h>
 
 #include "tests/cuda/fake_driver/state.h"
@@ -67,7 +67,7 @@ CUresult Tell(const char* function, CUresult of, const char** to, const char* Wo
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuGetErrorName(CUresult result, const char** name) { return Tell("GetErrorName", result, name, &Words::name); }
 

@@ -62,7 +62,7 @@ CUevent Keep(State& state, std::shared_ptr<Event> event) {
 
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   return Do("EventCreate", Needs::kContext, [&](Call& call) {
@@ -113,7 +113,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     if (queued != CUDA_SUCCESS) return queued;
     event->latest = std::move(record);
     event->captured = nullptr;
-    // The queued work sees this number, because it must take the lock first.
+    // The queued work reads `number` only after it has taken the lock, which this call still holds.
     if (event->counts != nullptr) *number = event->counts->recorded.fetch_add(1) + 1;
     return CUDA_SUCCESS;
   });

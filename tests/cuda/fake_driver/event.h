@@ -21,9 +21,9 @@ struct Record {
   std::chrono::steady_clock::time_point at;
 };
 
-// Numbers in memory that processes share: how many records were queued, and the newest that a stream has reached. A
-// record on a second stream that overtakes earlier records completes them as well: programs use such an event on one
-// stream.
+// Numbers in memory that processes share: how many records were queued, and the newest that a stream has reached. If a
+// record on a second stream overtakes earlier records, it completes them as well. This does not matter, because
+// programs use such an event on one stream.
 struct SharedCounts {
   std::atomic<std::uint64_t> recorded;
   std::atomic<std::uint64_t> completed;
@@ -44,7 +44,7 @@ struct Event {
   SharedCounts* counts = nullptr;
 };
 
-// The latest record of an event at the moment of the call: waits for an event wait for this record.
+// The latest record of an event at the moment of a call. A wait for an event is a wait for this record.
 class Mark {
  public:
   explicit Mark(const std::shared_ptr<Event>& event);

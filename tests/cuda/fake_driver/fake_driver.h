@@ -60,7 +60,7 @@ class FakeDriver {
   fake::BytesCopied copied() const { return control_->copied(); }
   std::uint64_t kernels() const { return control_->kernels(); }
 
-  // Read and write without waiting for any stream. If a part of the range is no device memory, the process ends.
+  // Read and write without waiting for any stream. If a part of the range is not device memory, the process ends.
   std::vector<std::byte> ReadDevice(CUdeviceptr from, std::size_t bytes) const;
   void WriteDevice(CUdeviceptr to, Bytes bytes) const;
 

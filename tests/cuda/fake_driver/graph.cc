@@ -70,7 +70,7 @@ bool IsForbiddenByCapture(State& state, std::string_view function) {
 
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return Do("ThreadExchangeStreamCaptureMode", Needs::kDriver, [&](Call&) {

@@ -22,7 +22,7 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   const Stream* origin = nullptr;
-  // In the order of the calls. A launch keeps this order, whereas a GPU may choose another.
+  // The captured work in the order of the calls. A launch keeps this order, whereas a GPU may choose another.
   std::vector<Work> work;
   bool broken = false;
   bool ended = false;
@@ -39,10 +39,11 @@ struct Graph {
   std::vector<Work> work;
 };
 
-// The stream waits for the event's captured work, and joins that capture if it is in none. The caller holds the lock,
-// for this function and for those below.
+// The stream waits for the event's captured work. If the stream is in no capture, it joins the event's capture. The
+// caller holds the lock, for this function and for those below.
 CUresult WaitFor(Stream& stream, const Captured& event);
-// The capture mode of the calling thread: which of its calls the captures of streams forbid.
+// The capture mode of the calling thread. It determines which calls of the thread are forbidden while a stream
+// captures.
 CUstreamCaptureMode& CaptureModeOfThread();
 // Whether the call may be unsafe while a stream captures and is now forbidden to this thread. A forbidden call breaks
 // the captures that forbid it.

@@ -55,7 +55,7 @@ CUresult Open(const Cuda& from, What what, Handle& handle, std::optional<SharedF
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* to, CUdeviceptr address) {
   return Do("IpcGetMemHandle", Needs::kContext, [&](Call& call) {

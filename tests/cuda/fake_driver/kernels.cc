@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/dtype.h"
-#include "cuda/kernels/meet.h"
+#include "cuda/kernels/barrier.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace rondo::cuda::fake {
@@ -33,17 +33,17 @@ Kernel Make(std::string_view name, Prepare prepare, Run run) {
                              std::uint64_t threads) { run(read(bytes), thread, threads); }};
 }
 
-// ---- folds: cuda/kernels/fold.h ----
+// ---- reductions: cuda/kernels/reduce.h ----
 
-std::size_t ElementBytes(std::string_view fold) {
-  fold.remove_prefix(std::string_view("rondo_fold_").size());
+std::size_t ElementBytes(std::string_view kernel) {
+  kernel.remove_prefix(std::string_view("rondo_device_reduce_").size());
   for (const DataType type : kAllDataTypes)
-    if (fold.substr(0, Name(type).size() + 1) == std::string(Name(type)) + "_") return SizeOf(type);
+    if (kernel.substr(0, Name(type).size() + 1) == std::string(Name(type)) + "_") return SizeOf(type);
   return 0;
 }
 
-bool PrepareFold(FoldArguments& arguments, std::size_t element_bytes, const Translate& translate) {
-  if (arguments.count < 1 || arguments.count > kMostSources) return false;
+bool PrepareReduction(ReduceArguments& arguments, std::size_t element_bytes, const Translate& translate) {
+  if (arguments.count < 1 || arguments.count > kMaxSources) return false;
   if (arguments.over != nullptr) {
     arguments.over = reinterpret_cast<const std::uint64_t*>(translate(arguments.over, sizeof *arguments.over));
     if (arguments.over == nullptr) return false;
@@ -60,51 +60,51 @@ bool PrepareFold(FoldArguments& arguments, std::size_t element_bytes, const Tran
   return true;
 }
 
-std::optional<Kernel> Fold(std::string_view name) {
+std::optional<Kernel> MakeReduceKernel(std::string_view name) {
   const HostKernel kernel = FindHostKernel(name);
   if (kernel == nullptr) return std::nullopt;
-  return Make<FoldArguments>(
+  return Make<ReduceArguments>(
       name,
-      [element_bytes = ElementBytes(name)](FoldArguments& arguments, const Translate& translate) {
-        return PrepareFold(arguments, element_bytes, translate);
+      [element_bytes = ElementBytes(name)](ReduceArguments& arguments, const Translate& translate) {
+        return PrepareReduction(arguments, element_bytes, translate);
       },
-      [kernel](const FoldArguments& arguments, std::uint64_t thread, std::uint64_t threads) {
+      [kernel](const ReduceArguments& arguments, std::uint64_t thread, std::uint64_t threads) {
         kernel(arguments, thread, threads);
       });
 }
 
-// ---- meetings: cuda/kernels/meet.h ----
+// ---- barriers: cuda/kernels/barrier.h ----
 
-std::optional<Kernel> Meet(std::string_view name) {
-  if (name != "rondo_meet") return std::nullopt;
-  return Make<MeetArguments>(
+std::optional<Kernel> MakeBarrierKernel(std::string_view name) {
+  if (name != "rondo_device_barrier") return std::nullopt;
+  return Make<BarrierArguments>(
       name,
-      [](MeetArguments& arguments, const Translate& translate) {
-        if (arguments.count < 1 || arguments.count > kMostSources) return false;
+      [](BarrierArguments& arguments, const Translate& translate) {
+        if (arguments.count < 1 || arguments.count > kMaxSources) return false;
         for (std::int32_t r = 0; r < arguments.count; ++r) {
-          MeetingPlace*& place = arguments.places[r];
-          place = reinterpret_cast<MeetingPlace*>(translate(place, sizeof *place));
-          if (place == nullptr) return false;
+          BarrierState*& state = arguments.states[r];
+          state = reinterpret_cast<BarrierState*>(translate(state, sizeof *state));
+          if (state == nullptr) return false;
         }
-        arguments.report = reinterpret_cast<MeetingReport*>(translate(arguments.report, sizeof *arguments.report));
+        arguments.report = reinterpret_cast<BarrierReport*>(translate(arguments.report, sizeof *arguments.report));
         return arguments.report != nullptr;
       },
       // Threads of this kernel wait for each other, but they run one after another here, so the first does the work of
       // all.
-      [](const MeetArguments& arguments, std::uint64_t thread, std::uint64_t) {
-        const std::uint64_t meeting = thread == 0 ? BeginMeeting(arguments) : 0;
-        if (meeting == 0) return;
-        for (std::int32_t r = 0; r < arguments.count; ++r) Arrive(arguments, r, meeting);
-        for (std::int32_t r = 0; r < arguments.count; ++r) Await(arguments, r, meeting);
+      [](const BarrierArguments& arguments, std::uint64_t thread, std::uint64_t) {
+        const std::uint64_t barrier = thread == 0 ? BeginBarrier(arguments) : 0;
+        if (barrier == 0) return;
+        for (std::int32_t r = 0; r < arguments.count; ++r) Arrive(arguments, r, barrier);
+        for (std::int32_t r = 0; r < arguments.count; ++r) Await(arguments, r, barrier);
         for (std::int32_t r = 0; r < arguments.count; ++r) TakeBack(arguments, r);
-        EndMeeting(arguments);
+        EndBarrier(arguments);
       });
 }
 
 // ---- the list of kernels ----
 
 using Family = std::optional<Kernel> (*)(std::string_view name);
-constexpr Family kFamilies[] = {&Fold, &Meet};
+constexpr Family kFamilies[] = {&MakeReduceKernel, &MakeBarrierKernel};
 
 }  // namespace
 

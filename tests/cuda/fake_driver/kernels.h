@@ -19,7 +19,7 @@ struct Kernel {
   // Replaces device addresses in the copy of the parameter by real ones. False: the kernel would touch memory that is
   // not the device's.
   std::function<bool(std::byte* parameter, const Translate& translate)> prepare;
-  // Runs one of all threads. Threads run in any order, one at a time.
+  // Runs thread number `thread` of `threads`. Threads run in any order, one at a time.
   std::function<void(const std::byte* parameter, std::uint64_t thread, std::uint64_t threads)> run;
 };
 

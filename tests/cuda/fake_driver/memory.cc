@@ -59,7 +59,7 @@ std::optional<SharedFile> SharedFile::Make(std::size_t bytes) {
 
 std::optional<SharedFile> SharedFile::Open(pid_t owner, int descriptor, ino_t inode, std::size_t bytes) {
   const std::string path = "/proc/" + std::to_string(owner) + "/fd/" + std::to_string(descriptor);
-  // The number may name another file by now, and opening that file could block.
+  // By now the descriptor may refer to another file, and opening that file could block.
   struct stat facts = {};
   if (stat(path.c_str(), &facts) != 0 || facts.st_ino != inode) return std::nullopt;
   auto file = Described(open(path.c_str(), O_RDWR | O_CLOEXEC));

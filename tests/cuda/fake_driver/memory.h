@@ -33,7 +33,7 @@ struct SharedFile {
 
 struct Memory {
   Memory() = default;
-  ~Memory();  // unmaps the shadow, closes the file
+  ~Memory();  // unmaps the shadow and closes the file
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
@@ -42,7 +42,8 @@ struct Memory {
   std::size_t bytes = 0;
   std::uint64_t id = 0;  // never used for another allocation
   bool sync_memops = false;
-  std::uint64_t opens = 0;  // how often another process's memory is open here; 0: this process's own memory
+  // How many times this process has opened this memory of another process; 0: it is this process's own memory.
+  std::uint64_t opens = 0;
   pid_t owner = 0;
   CUdeviceptr owners_address = 0;
 
@@ -66,7 +67,7 @@ struct Place {
 
 class MemoryMap {
  public:
-  // Null: no memory or no descriptor is left.
+  // Allocates memory of the context's device. Null: no memory or no descriptor is left.
   std::shared_ptr<Memory> Allocate(Context* context, std::size_t bytes);
   // Takes ownership of the file.
   std::shared_ptr<Memory> Map(Context* context, SharedFile file, std::size_t offset, std::size_t bytes);
@@ -77,7 +78,7 @@ class MemoryMap {
   std::shared_ptr<Memory> Opened(pid_t owner, ino_t inode) const;
   // Whether this process has opened memory that the owner has, or had, in the range.
   bool HasOpened(pid_t owner, CUdeviceptr begin, std::size_t bytes) const;
-  // Empty: the range is not within one allocation or one registration.
+  // Finds the memory that contains the range. Empty: the range is not within one allocation or one registration.
   std::optional<Place> Resolve(CUdeviceptr address, std::size_t bytes) const;
 
   CUresult Register(Context* context, const void* memory, std::size_t bytes);

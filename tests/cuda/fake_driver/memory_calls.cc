@@ -49,7 +49,7 @@ CUresult OfHost(const Registration& registered, CUdeviceptr address, CUpointer_a
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
   return Do("MemAlloc", Needs::kContext, [&](Call& call) {
@@ -74,7 +74,7 @@ CUresult cuMemFree(CUdeviceptr address) {
     };
     auto memory = find();
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    // As with a real driver, waits for all work of the device: code that blocks a stream must not free.
+    // As with a real driver, this waits for all work of the device. So code that blocks a stream must not free memory.
     WaitForAll(call, *memory->context);
     if (find() != memory) return CUDA_ERROR_INVALID_VALUE;
     call.state.memory.Remove(memory);

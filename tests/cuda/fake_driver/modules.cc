@@ -8,8 +8,8 @@
 namespace rondo::cuda::fake {
 namespace {
 
-constexpr unsigned kMostThreadsOfBlock = 1024;
-constexpr unsigned kMostSharedBytes = 48 << 10;
+constexpr unsigned kMaxThreadsOfBlock = 1024;
+constexpr unsigned kMaxSharedBytes = 48 << 10;
 
 struct Launch {
   const Kernel* kernel = nullptr;
@@ -18,8 +18,8 @@ struct Launch {
   std::uint64_t threads = 0;
 };
 
-// False: the kernel touches memory that its device must not touch, or a test wants the kernel to fault. A graph runs it
-// more than once.
+// Runs a launched kernel. False: the kernel touched memory that its device must not touch, or a test wants the kernel
+// to fault. A graph runs the same launch more than once.
 bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   {
     const std::unique_lock lock(state.mutex);
@@ -49,8 +49,8 @@ bool Run(State& state, const Launch& launch, std::uint64_t salt) {
   return true;
 }
 
-// Loads the function as drivers with lazy loading do: at the first launch, after all pending work has ended, and with a
-// lock held that every other call on the context needs. (A captured function is loaded when the graph is instantiated.)
+// Loads the function as drivers with lazy loading do: at the first launch, after all pending work has ended. Meanwhile
+// all other calls on the context wait. (A captured function is loaded when the graph is instantiated.)
 void Load(Call& call, Function& function) {
   if (!function.loaded) {
     call.context->loading = true;
@@ -69,7 +69,7 @@ Function* Find(const Call& call, CUfunction handle) {
 }  // namespace
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   return Do("ModuleLoadData", Needs::kContext, [&](Call& call) {
@@ -121,11 +121,11 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
     if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
     function->loaded = true;
     switch (attribute) {
-      case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kMostThreadsOfBlock; break;
+      case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kMaxThreadsOfBlock; break;
       case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
       case CU_FUNC_ATTRIBUTE_PTX_VERSION:
       case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
-      case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = kMostSharedBytes; break;
+      case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = kMaxSharedBytes; break;
       default: *value = 0;
     }
     return CUDA_SUCCESS;
@@ -143,8 +143,8 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int gri
       return CUDA_ERROR_INVALID_HANDLE;
     const std::uint64_t blocks = std::uint64_t{grid_x} * grid_y * grid_z;
     const std::uint64_t block = std::uint64_t{block_x} * block_y * block_z;
-    if (blocks == 0 || block == 0 || block > kMostThreadsOfBlock || grid_y > 65535 || grid_z > 65535 ||
-        shared_bytes > kMostSharedBytes || parameters == nullptr || parameters[0] == nullptr || extra != nullptr)
+    if (blocks == 0 || block == 0 || block > kMaxThreadsOfBlock || grid_y > 65535 || grid_z > 65535 ||
+        shared_bytes > kMaxSharedBytes || parameters == nullptr || parameters[0] == nullptr || extra != nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     if (stream->captured == nullptr) Load(call, *function);
     const auto* const first = static_cast<const std::byte*>(parameters[0]);

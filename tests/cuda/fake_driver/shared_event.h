@@ -1,4 +1,4 @@
-// Functions of events that the calls for events between processes need.
+// Functions for the driver's calls that share events between processes.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace rondo::cuda::fake {
 
 struct State;
 
-// The event uses the counts in the file, and takes ownership of the file. False: the file cannot be mapped.
+// From now on the event uses the counts in the file, and owns the file. False: the file cannot be mapped.
 bool ShareCounts(Event& event, SharedFile file);
 // Puts the event into the table of events. Returns its handle.
 CUevent Keep(State& state, std::shared_ptr<Event> event);

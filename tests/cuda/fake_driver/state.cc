@@ -23,11 +23,11 @@ std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
 
 Settings Settings::FromEnvironment() {
   Settings settings;
-  const int installed = static_cast<int>(std::min<std::uint64_t>(Number("FAKE_CUDA_DEVICES", 1), kMostDevices));
+  const int installed = static_cast<int>(std::min<std::uint64_t>(Number("FAKE_CUDA_DEVICES", 1), kMaxDevices));
   settings.devices.clear();
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     std::istringstream list(visible);
-    // As with a real driver, entries behind an invalid one are ignored.
+    // As with a real driver, entries of CUDA_VISIBLE_DEVICES after an invalid one are ignored.
     for (std::string one; std::getline(list, one, ',');) {
       char* end = nullptr;
       const long ordinal = std::strtol(one.c_str(), &end, 10);
@@ -69,7 +69,7 @@ void State::SayFault(const char* what) const {
 State& State::Get() {
   static State* const state = [] {
     auto* const made = new State;
-    for (int i = 0; i < kMostDevices; ++i) made->contexts[i].device = i;
+    for (int i = 0; i < kMaxDevices; ++i) made->contexts[i].device = i;
     made->TakeFaultFromEnvironment();
     // A child by fork() finds the lock free; its calls then report that the driver is not initialized.
     pthread_atfork([] { Get().mutex.lock(); }, [] { Get().mutex.unlock(); }, [] { Get().mutex.unlock(); });

@@ -27,7 +27,7 @@
 
 namespace rondo::cuda::fake {
 
-inline constexpr int kMostDevices = 16;
+inline constexpr int kMaxDevices = 16;
 
 // The primary context of a device. The fake driver has no other contexts.
 struct Context {
@@ -38,7 +38,7 @@ struct Context {
   std::map<std::thread::id, std::shared_ptr<Stream>> of_threads;
   std::vector<std::shared_ptr<Stream>> streams;  // every stream that may have work, destroyed ones included
   std::uint64_t memory_bytes = 0;
-  bool loading = false;  // while a thread loads a kernel: all other calls on the context wait
+  bool loading = false;  // true while a thread loads a kernel; meanwhile all other calls on the context wait
 };
 
 struct Module {
@@ -50,10 +50,11 @@ struct Function {
   bool loaded = false;
 };
 
-// Settings by a test or by the environment: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY, FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED,
-// FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (reported, not enforced), FAKE_CUDA_INIT_MS (how long cuInit
-// takes), and CUDA_VISIBLE_DEVICES as for a real driver. FAKE_CUDA_FAULT makes one thing fail once, and stderr then
-// says so: with "kernel:40" the 40th kernel faults; with "MemcpyHtoDAsync:3" the third such call is refused.
+// Settings, which come from a test or from environment variables: FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY,
+// FAKE_CUDA_DELAY_US, FAKE_CUDA_SEED, FAKE_CUDA_DMA_BUF, FAKE_CUDA_MPS, FAKE_CUDA_COMPUTE_MODE (reported, not
+// enforced), FAKE_CUDA_INIT_MS (how long cuInit takes), and CUDA_VISIBLE_DEVICES as for a real driver. FAKE_CUDA_FAULT
+// makes one thing fail once, and stderr then says so: with "kernel:40" the 40th kernel faults; with "MemcpyHtoDAsync:3"
+// the third such call is refused.
 struct Settings {
   std::vector<int> devices{0};  // ordinals among the machine's devices
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
@@ -78,7 +79,7 @@ struct State {
   Settings settings = Settings::FromEnvironment();
   Random random{settings.seed};
 
-  Context contexts[kMostDevices];
+  Context contexts[kMaxDevices];
   MemoryMap memory;
   std::map<CUstream, std::shared_ptr<Stream>> streams;
   std::map<CUevent, std::shared_ptr<Event>> events;
@@ -94,7 +95,7 @@ struct State {
   };
   std::vector<Failure> failures;
   std::map<std::string, std::uint64_t, std::less<>> calls;
-  std::uint64_t kernel_faults_in = 0;  // kernels until the fault; 0: none faults
+  std::uint64_t kernel_faults_in = 0;  // n: the n-th of the following kernels faults; 0: none faults
   bool says_faults = false;
   std::uint64_t kernels = 0;
   BytesCopied copied;
@@ -131,8 +132,8 @@ CUresult Do(const char* function, Needs needs, Body&& body) {
   Call call(function, needs);
   if (call.refusal != CUDA_SUCCESS) return call.refusal;
   const CUresult result = std::forward<Body>(body)(call);
-  const bool told = needs == Needs::kContext || needs == Needs::kGiveBack;
-  return told && call.context->error != CUDA_SUCCESS ? call.context->error : result;
+  const bool shows_errors = needs == Needs::kContext || needs == Needs::kGiveBack;
+  return shows_errors && call.context->error != CUDA_SUCCESS ? call.context->error : result;
 }
 
 // The contexts that a thread has pushed. It has no destructor: ThreadSanitizer does not see destructors of thread-local

@@ -25,7 +25,8 @@ struct Until {
 
 bool IsLegacy(const Stream& stream) { return &stream == stream.context->legacy.get(); }
 
-// The legacy default stream waits for all blocking streams of its context, and they wait for it.
+// Returns the work of other streams that must end before new work of `stream` begins. The legacy default stream waits
+// for all blocking streams of its context, and these streams wait for the legacy default stream.
 std::vector<Until> Before(const Stream& stream) {
   std::vector<Until> before;
   const Context& context = *stream.context;
@@ -165,7 +166,7 @@ void Break(State& state, Context& context) {
 
 }  // namespace rondo::cuda::fake
 
-using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): what follows is the driver's
+using namespace rondo::cuda::fake;  // NOLINT(google-build-using-namespace): the functions below are the driver's
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int) {
   return Do("StreamCreateWithPriority", Needs::kContext, [&](Call& call) {

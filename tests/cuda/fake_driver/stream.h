@@ -18,8 +18,8 @@ struct Context;
 struct State;
 
 struct Work {
-  // Whether the work may begin. The stream's thread asks repeatedly, under the lock; empty: the work may begin.
-  // `polls`: no notification follows a change, because the condition depends on memory.
+  // Whether the work may begin. The stream's thread calls this repeatedly, under the lock. An empty function means that
+  // the work may begin. `polls`: the condition depends on memory, so no notification follows a change.
   std::function<bool()> ready;
   bool polls = false;
   // Runs without the lock. `salt` is random. False: the device touched memory that is not its own, which breaks the
@@ -43,13 +43,13 @@ struct Stream {
   bool Idle() const { return finished == queued; }
 };
 
-// The new stream's thread runs, and the stream is in the list of its context.
+// Makes a stream, starts its thread, and adds the stream to the list of its context.
 std::shared_ptr<Stream> StartStream(State& state, Context* context, bool blocking);
-// Makes the thread end once its work is done.
+// Makes the stream's thread end when its work is done.
 void EndStream(Stream& stream);
 
-// The stream of the handle; NULL and CU_STREAM_LEGACY are the default stream; null: the handle is invalid. The caller
-// holds the lock, as for all functions here.
+// Returns the stream of the handle. NULL and CU_STREAM_LEGACY are handles of the default stream. Null: the handle is
+// invalid. The caller holds the lock, as for all functions here.
 std::shared_ptr<Stream> FindStream(Call& call, CUstream handle);
 
 // Queues the work behind the stream's earlier work, and orders it with the default stream as CUDA specifies. If the

@@ -1,4 +1,4 @@
-"""What the tests of the Python package stand on: the package, installed once into a virtual environment, and ranks."""
+"""Support for the tests of the Python package: installs the package once into a virtual environment, and runs ranks."""
 
 import atexit
 import os
@@ -26,7 +26,7 @@ class Ended:
 
 
 def run(*command: object, cwd: Optional[Path] = None, **environment: str) -> str:
-    """What it printed, both streams; it must end well."""
+    """Runs a command, which must end with status 0. Returns what it printed to both streams."""
     ran = subprocess.run([str(word) for word in command], cwd=cwd, env=os.environ | environment, text=True, check=False,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)  # fmt: skip
     if ran.returncode != 0:
@@ -62,11 +62,11 @@ class Installed:
 
 
 class Ranks:
-    """A program, of programs/ where it is a bare name, as so many ranks that meet in a file."""
+    """A program, of programs/ where it is a bare name, as so many ranks with a rendezvous in a file."""
 
     def __init__(self, installed: Installed, program: Union[str, Path], world: int, *arguments: str) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        where = {"RONDO_RENDEZVOUS": f"file://{self.folder.name}/meeting", "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
+        where = {"RONDO_RENDEZVOUS": f"file://{self.folder.name}/rendezvous", "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"}
         self.processes, self.outputs = [], []
         for rank in range(world):
             self.outputs.append(open(f"{self.folder.name}/{rank}", "w+"))  # a full pipe without a reader would block a rank
@@ -75,7 +75,7 @@ class Ranks:
                 stdout=self.outputs[-1], stderr=subprocess.STDOUT))  # fmt: skip
 
     def await_words(self, rank: int, words: str, limit_s: float = 60) -> None:
-        """Until the rank has said them."""
+        """Waits until the rank has printed `words`."""
         until = time.monotonic() + limit_s
         while words not in Path(self.outputs[rank].name).read_text():
             if time.monotonic() > until or self.processes[rank].poll() is not None:
@@ -83,7 +83,7 @@ class Ranks:
             time.sleep(0.01)
 
     def end(self, limit_s: float = 300) -> list[Ended]:
-        """What came of them. Who is not over by then is killed."""
+        """Waits for the ranks, and kills those that have not ended after `limit_s`. Returns status and output of each."""
         until = time.monotonic() + limit_s
         ended = []
         for process, output in zip(self.processes, self.outputs):

@@ -31,7 +31,7 @@ class OneLibrary(unittest.TestCase):
         return ran.stdout
 
     def stub(self, folder: str, version: str) -> Path:
-        """A library of that name and version which has nothing else."""
+        """A library of that name and version without other functions."""
         Path(folder, "stub.c").write_text(STUB % version)
         made = Path(folder, "librondo.so.0")
         subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,librondo.so.0", "-o", made, Path(folder, "stub.c")], check=True)
@@ -48,7 +48,7 @@ first = ctypes.CDLL({str(self.other)!r})
 import numpy, rondo
 {USED}
 assert rondo._library.lib._handle == first._handle
-rondo.init("file://{folder}/meeting", rank=0, world_size=1)
+rondo.init("file://{folder}/rendezvous", rank=0, world_size=1)
 print(rondo.allreduce(numpy.ones(3), op=rondo.Sum))
 rondo.shutdown()
 """)

@@ -28,7 +28,7 @@ class Package(unittest.TestCase):
         return ended
 
     def ranks(self, program: str, world: int, *arguments: str, **statuses: int) -> list[Ended]:
-        """All must end well, but for those of whom another status is wanted: rank_1=-9."""
+        """Each rank must end with status 0, or with the status that is given for it: rank_1=-9."""
         wanted = {int(name.removeprefix("rank_")): status for name, status in statuses.items()}
         return self.check(Ranks(self.installed, program, world, *arguments).end(), f"{program} {arguments}", wanted)
 
@@ -48,7 +48,7 @@ class Package(unittest.TestCase):
     def test_groups_begin_and_end(self) -> None:
         self.ranks("life.py", 2, "before_and_after")
 
-    def test_wrong_calls_are_told_and_break_nothing(self) -> None:
+    def test_wrong_calls_are_reported_and_break_nothing(self) -> None:
         for world in (2, 3):
             self.ranks("life.py", world, "wrong_calls")
 
@@ -63,7 +63,7 @@ class Package(unittest.TestCase):
                 ran = subprocess.run(list(map(str, command)), text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                      timeout=120)  # fmt: skip
                 self.assertEqual(ran.returncode, 0, ran.stdout)
-                self.assertEqual(ran.stdout.count("told"), 2, ran.stdout)
+                self.assertEqual(ran.stdout.count("the refusal was reported"), 2, ran.stdout)
 
     def test_ranks_that_disagree_are_named(self) -> None:
         self.ranks("life.py", 3, "disagreeing")
@@ -71,10 +71,10 @@ class Package(unittest.TestCase):
     def test_a_killed_rank_is_named_to_all_others_with_its_host(self) -> None:
         for how in ("fused", "one by one"):
             for rank, one in enumerate(self.ranks("life.py", 3, "a_rank_dies", how, rank_1=-signal.SIGKILL)):
-                self.assertEqual("told after" in one.said, rank != 1)
+                self.assertEqual("reported after" in one.said, rank != 1)
 
     def test_a_rank_that_does_not_come_is_named(self) -> None:
-        self.ranks("life.py", 2, "somebody_is_missing")
+        self.ranks("life.py", 2, "a_rank_is_missing")
 
     def test_ctrl_c_ends_a_wait_and_breaks_nothing(self) -> None:
         ranks = Ranks(self.installed, "life.py", 2, "interrupted")
@@ -86,21 +86,21 @@ class Package(unittest.TestCase):
             ranks.await_words(0, said)
         self.check(ranks.end(), "interrupted", {})
 
-    def test_ctrl_c_ends_a_meeting(self) -> None:
-        ranks = Ranks(self.installed, "life.py", 2, "interrupted_meeting")
-        ranks.await_words(0, "meeting")
+    def test_ctrl_c_ends_a_rendezvous(self) -> None:
+        ranks = Ranks(self.installed, "life.py", 2, "interrupted_rendezvous")
+        ranks.await_words(0, "rendezvous")
         ranks.processes[0].send_signal(signal.SIGINT)
         ranks.await_words(0, "interrupted", limit_s=30)
-        self.check(ranks.end(30), "interrupted_meeting", {})
+        self.check(ranks.end(30), "interrupted_rendezvous", {})
 
     def test_a_script_may_just_end(self) -> None:
-        for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
+        for one in self.ranks("life.py", 3, "ends_without_shutdown"):
             self.assertEqual(one.said, "last value 0.0\n")
 
-    def test_an_exception_that_ends_a_rank_is_told_to_the_others(self) -> None:
+    def test_an_exception_that_ends_a_rank_is_reported_on_the_others(self) -> None:
         self.ranks("life.py", 3, "an_exception_ends_a_rank", rank_1=1)
 
-    def test_abort_is_told_to_the_others(self) -> None:
+    def test_abort_is_reported_on_the_others(self) -> None:
         self.ranks("life.py", 3, "abort")
 
     def test_a_forked_child_is_no_rank(self) -> None:
@@ -135,7 +135,7 @@ class Package(unittest.TestCase):
     def test_errors_are_pickled_and_copied(self) -> None:
         self.ranks("life.py", 1, "errors_travel")
 
-    def test_ctrl_c_as_a_meeting_ends_leaves_no_group(self) -> None:
+    def test_ctrl_c_as_a_rendezvous_ends_leaves_no_group(self) -> None:
         self.ranks("life.py", 2, "given_up_as_it_ends")
 
     def test_a_handle_may_be_dropped(self) -> None:

@@ -43,7 +43,7 @@ def import_despite(what):
 
 
 def stand_in_for_expecttest():
-    """Debian has no such package, and the tests of backends use nothing of it but its class."""
+    """A stand-in for a package that Debian does not have. The tests of backends use only its class."""
     module = types.ModuleType("expecttest")
     module.TestCase = unittest.TestCase
     module.ACCEPT = False

@@ -10,7 +10,7 @@ TAKE_A_GPU_FIRST = (torch.Tensor.cuda, torch.Tensor.to)  # use the first GPU ins
 
 
 def first(device):
-    """Also of those that are numbers or names."""
+    """Also for devices that are given as numbers or names."""
     if isinstance(device, int) and not isinstance(device, bool):
         return torch.device("cuda", 0)
     if isinstance(device, str) and device.startswith("cuda"):
@@ -28,7 +28,7 @@ class FirstGpu(TorchFunctionMode):
 
 
 def pretend(world: int) -> None:
-    """Before the suite is imported: there is a GPU for each rank."""
+    """Called before the suite is imported: pretends that there is a GPU for each rank."""
     if torch.cuda.is_available():
         torch.cuda.init()  # examines each GPU that is counted
     torch.cuda.device_count = lambda: world
@@ -37,7 +37,7 @@ def pretend(world: int) -> None:
 
 
 def share() -> None:
-    """When it has been imported."""
+    """Called when the suite has been imported."""
     FirstGpu().__enter__()
     for name in ("set_device", "synchronize"):
         setattr(torch.cuda, name, functools.partial(lambda of_gpu, device=None: of_gpu(0), getattr(torch.cuda, name)))

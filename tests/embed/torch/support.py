@@ -1,4 +1,4 @@
-"""What the tests of the torch backend stand on: the backend, built once against the torch that is here, and ranks."""
+"""Support for the tests of the torch backend: builds the backend once against the installed torch, and runs ranks."""
 
 import atexit
 import multiprocessing
@@ -57,7 +57,7 @@ class Installed:
 
     @classmethod
     def shared(cls) -> "Installed":
-        """One for all tests of this process; compiling it takes a minute."""
+        """The installation for all tests of this process. Its compilation takes a minute."""
         if cls.of_this_process is None:
             cls.of_this_process = cls()
             atexit.register(cls.of_this_process.remove)
@@ -87,7 +87,7 @@ class Forker:
 
     @classmethod
     def shared(cls, environment: dict[str, str]) -> "Forker":
-        """One for all worlds of this process that have this environment."""
+        """The forker for all ranks of this process that have this environment."""
         which = frozenset(environment.items())
         if which not in cls.running:
             cls.running[which] = cls(environment)
@@ -103,7 +103,7 @@ class Forker:
 
 
 class Rank:
-    """A program as a rank, which writes to a file."""
+    """A program that runs as a rank and writes to a file."""
 
     def __init__(self, forker: Forker, command: list[str], environment: dict[str, str], output: str, destroys: bool) -> None:
         self.forker = forker

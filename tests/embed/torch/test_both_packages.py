@@ -17,7 +17,7 @@ import datetime, numpy, rondo, rondo_torch, torch
 import torch.distributed as dist
 
 print(len({{line.split()[4] for line in open("/proc/self/maps") if "librondo" in line}}), "librondo")
-rondo.init("file://{folder}/meeting", rank=0, world_size=1)
+rondo.init("file://{folder}/rendezvous", rank=0, world_size=1)
 dist.init_process_group("rondo", init_method="file://{folder}/torch", rank=0, world_size=1)
 tensor = torch.ones(2)
 dist.all_reduce(tensor)
@@ -60,7 +60,7 @@ class BothPackages(unittest.TestCase):
                     self.assertEqual(ran.returncode, 0, ran.stdout)
                     self.assertIn("1 librondo\n[1. 1.] [1.0, 1.0]\n", ran.stdout)
 
-    def test_both_meet_by_one_launcher_in_either_order(self) -> None:
+    def test_both_have_a_rendezvous_by_one_launcher_in_either_order(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(self.library, shutil.copytree(ROOT / "embed/python/rondo", Path(folder, "rondo")))
             env = os.environ | {"PYTHONPATH": os.pathsep.join([self.installed.path, folder]), "OMP_NUM_THREADS": "1"}

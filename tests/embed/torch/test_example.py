@@ -21,12 +21,12 @@ SMALL = ("--samples", "2048", "--hidden", "64")
 
 
 def losses(said: str) -> dict[int, float]:
-    """By epoch; the last time counts."""
+    """The losses by epoch; the last line of an epoch counts."""
     return {int(epoch): float(loss) for epoch, loss in LOSS.findall(said)}
 
 
 def rank_of(pid: str) -> str:
-    """What RANK a process was started with."""
+    """The value of RANK in the environment of a process."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -88,7 +88,7 @@ class Example(unittest.TestCase):
                 job.wait(120)
                 text = said.read_text()
         self.assertEqual(job.returncode, 0, text)
-        self.assertRegex(text, r"goes on after epoch \d")
+        self.assertRegex(text, r"continues after epoch \d")
         # Without the error's type: two ranks write to one file, and Python writes the type, the colon and the message
         # separately.
         self.assertRegex(text, rf"rondo: peer_lost: rank 1 \(host {re.escape(os.uname().nodename)}\) died")

@@ -24,7 +24,7 @@ class Loading(unittest.TestCase):
         self.package = Path(shutil.copytree(Path(self.installed.path, "rondo_torch"), self.folder / "rondo_torch"))
 
     def said(self, before: str = "") -> str:
-        """The last line of what Python says to the import."""
+        """The last line of Python's output for the import."""
         ran = subprocess.run([sys.executable, "-c", f"{before}\nimport rondo_torch"], env=os.environ | {"PYTHONPATH": str(self.folder)},
                              cwd=self.folder, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         self.assertEqual(ran.returncode, 1, ran.stdout)

@@ -34,7 +34,7 @@ def no_gpu() -> Optional[str]:
 
 
 class OnDevice:
-    """Cases for both."""
+    """Test cases for both devices."""
 
     device = ""
     environment: dict[str, str] = {}
@@ -43,7 +43,7 @@ class OnDevice:
     host_waits: dict[str, str] = {}
 
     def ranks(self, program: str, world: int, *arguments: str, victim: int = -1, waits: Optional[dict[str, str]] = None) -> list[Ended]:
-        """All must end well, but for the victim, which must be killed."""
+        """Every rank must end with status 0, except the victim, which must have been killed."""
         waits = self.stream_waits if waits is None else waits
         ended = run_ranks(Installed.shared(), program, world, *arguments, environment={**self.environment, **waits})
         for rank, one in enumerate(ended):
@@ -80,20 +80,20 @@ class OnDevice:
     def test_operations_in_graphs(self) -> None:
         self.on_device("graphs")
 
-    def test_graphs_that_differ_are_told(self) -> None:
+    def test_graphs_that_differ_are_reported(self) -> None:
         self.on_device("graphs_that_differ")
 
     def test_messages(self) -> None:
         self.on_device("messages")
 
-    def test_wrong_calls_are_told(self) -> None:
+    def test_wrong_calls_are_reported(self) -> None:
         self.on_device("wrong_calls")
 
     def test_no_stream_waits_for_the_dead_and_the_next_operation_names_them(self) -> None:
         self.on_device("a_rank_dies", victim=1)
 
-    def test_who_waits_in_the_host_is_told_at_once(self) -> None:
-        self.on_device("a_rank_dies_and_who_waits_is_told", victim=1, waits=self.host_waits)
+    def test_a_wait_in_the_host_fails_at_once(self) -> None:
+        self.on_device("a_rank_dies_and_a_waiting_rank_fails", victim=1, waits=self.host_waits)
 
 
 @unittest.skipIf(no_fake(), no_fake())
@@ -113,7 +113,7 @@ class OnFakeDevice(OnDevice, unittest.TestCase):
             raise RuntimeError(f"fake_cuda was not built:\n{ran.stdout[-5000:]}")
         cls.environment = {"PYTHONPATH": cls.folder, "LD_LIBRARY_PATH": str(FAKE_DRIVER.parent)}
 
-    def test_memory_that_is_still_used_is_given_to_nobody(self) -> None:
+    def test_memory_that_is_still_used_is_not_reused(self) -> None:
         self.on_device("memory")
 
     def test_no_stream_waits_where_the_host_does(self) -> None:

@@ -16,7 +16,7 @@ LOSS = re.compile(r"^\d+ (\d\.\d+)$", re.MULTILINE)
 
 
 def types_of_rondo() -> list[str]:
-    """As the C interface names them."""
+    """The names of the types in the C interface."""
     names = re.findall(r"^enumerator RONDO_((?:U?INT|B?FLOAT)\d+|BOOL) \d+$", (ROOT / "embed/abi.txt").read_text(), re.MULTILINE)
     assert len(names) >= 11, names
     return [name.lower() for name in names]
@@ -29,7 +29,7 @@ class Backend(unittest.TestCase):
         cls.installed = Installed.shared()
 
     def ranks(self, program: str, world: int, *arguments: str, victim: int = -1) -> list[Ended]:
-        """All must end well, but for the victim, which must be killed."""
+        """Every rank must end with status 0, except the victim, which must have been killed."""
         ended = run_ranks(self.installed, program, world, *arguments)
         for rank, one in enumerate(ended):
             wanted = -signal.SIGKILL if rank == victim else 0
@@ -64,12 +64,12 @@ class Backend(unittest.TestCase):
     def test_averages_are_right_where_they_fit_though_the_sum_does_not(self) -> None:
         self.ranks("life.py", 3, "averages")
 
-    def test_wide_partials_can_be_asked_for(self) -> None:
-        for one in run_ranks(self.installed, "life.py", 3, "wide_partials",
-                             environment={"RONDO_WIDE_PARTIALS": "1"}):  # fmt: skip
+    def test_fp32_accumulate_can_be_selected(self) -> None:
+        for one in run_ranks(self.installed, "life.py", 3, "fp32_accumulate",
+                             environment={"RONDO_FP32_ACCUMULATE": "1"}):  # fmt: skip
             self.assertEqual(one.status, 0, one.said)
 
-    def test_wrong_calls_are_told_and_disagreement_is_told_to_all(self) -> None:
+    def test_wrong_calls_are_reported_and_a_mismatch_is_reported_on_all_ranks(self) -> None:
         self.ranks("life.py", 2, "wrong_calls")
 
     def test_a_killed_rank_is_named_to_all_others_with_its_host(self) -> None:
@@ -82,7 +82,7 @@ class Backend(unittest.TestCase):
         self.ranks("life.py", 2, "torn_apart_and_made_again")
 
     def test_a_rank_that_does_not_come_is_named(self) -> None:
-        self.ranks("life.py", 2, "somebody_is_missing")
+        self.ranks("life.py", 2, "a_rank_is_missing")
 
     def test_rondo_urls_ask_the_launcher_and_give_a_store_like_torchs(self) -> None:
         self.ranks("rendezvous.py", 3, "store")
@@ -116,7 +116,7 @@ class Backend(unittest.TestCase):
                 with self.subTest(start=start, end=end):
                     self.ranks("children.py", 1, start, end)
 
-    def test_a_rank_that_leaves_waits_for_nobody_and_what_it_sent_arrives(self) -> None:
+    def test_a_rank_that_leaves_waits_for_no_rank_and_what_it_sent_arrives(self) -> None:
         self.ranks("life.py", 3, "a_rank_leaves_early")
 
     def test_a_rank_that_left_before_others_were_connected_to_it_gives_them_its_refused_call(self) -> None:
@@ -132,11 +132,11 @@ class Backend(unittest.TestCase):
     def test_very_long_times_are_taken_and_impossible_ones_are_refused(self) -> None:
         self.ranks("life.py", 2, "very_long_times")
 
-    def test_two_groups_made_at_once_under_one_name_are_told(self) -> None:
+    def test_two_groups_made_at_once_under_one_name_are_reported(self) -> None:
         self.ranks("life.py", 2, "two_groups_at_once")
         self.ranks("life.py", 2, "two_groups_of_torch_at_once")
 
-    def test_a_group_made_when_the_file_of_the_store_is_gone_is_told(self) -> None:
+    def test_a_group_made_when_the_file_of_the_store_is_gone_is_reported(self) -> None:
         self.ranks("life.py", 2, "a_file_is_gone")
 
     def test_every_type_of_rondos_that_torch_has_is_reduced(self) -> None:
@@ -144,7 +144,7 @@ class Backend(unittest.TestCase):
             print(line, file=sys.stderr)
 
     def test_a_script_may_just_end(self) -> None:
-        for one in self.ranks("life.py", 3, "nobody_says_goodbye"):
+        for one in self.ranks("life.py", 3, "ends_without_destroying"):
             self.assertIn("last value 0.0", one.said)
 
     @unittest.skipIf(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5), "torch before 2.5 loads no backends by itself")

@@ -1,4 +1,4 @@
-// Fault plans as text: parsing, printing, refused plans, and replay of random plans.
+// Tests fault plans as text: parsing, printing, plans that are refused, and the replay of random plans.
 #include "transport/fault/fault_plan.h"
 
 #include <doctest/doctest.h>
@@ -61,28 +61,28 @@ TEST_CASE("several faults stand side by side; blanks, line ends and empty ones d
   CHECK(ParseFaultPlan(" ; ")->faults.empty());
 }
 
-TEST_CASE("what cannot be read is told with the fault, the place and what is wanted") {
+TEST_CASE("an unreadable plan is refused with the fault, the place and what is expected") {
   struct Wrong {
     const char* text;
     const char* part;
   };
   const Wrong wrong[] = {
-      {"cut", "in the fault 'cut' one of cut@, corrupt@"},
-      {"cut@", "'all' or 'lane(...)' is wanted where '' stands"},
-      {"cut@lane(0-1):bytes=1", "'->' is wanted where '-1):bytes=1' stands"},
+      {"cut", "fault 'cut': expected one of cut@, corrupt@"},
+      {"cut@", "expected 'all' or 'lane(...)', got ''"},
+      {"cut@lane(0-1):bytes=1", "expected '->', got '-1):bytes=1'"},
       {"cut@lane(0->0):bytes=1", "rank 0 is its own peer"},
-      {"cut@lane(-1->0):bytes=1", "a rank (0..2147483647) is wanted where '-1->0"},
-      {"cut@all", "':bytes=' is wanted where '' stands"},
+      {"cut@lane(-1->0):bytes=1", "expected a rank (0..2147483647), got '-1->0"},
+      {"cut@all", "expected ':bytes=', got ''"},
       {"cut@all:bytes=", "a number of bytes"},
       {"cut@all:bytes=18446744073709551616", "a number of bytes"},
-      {"cut@all:bytes=1,bit=2", "the end is wanted where ',bit=2' stands"},
+      {"cut@all:bytes=1,bit=2", "expected the end, got ',bit=2'"},
       {"slice@all:0", "at least 1 byte"},
-      {"corrupt@all:bytes=1,bit=8", "a bit (0..7) is wanted where '8' stands"},
+      {"corrupt@all:bytes=1,bit=8", "expected a bit (0..7), got '8'"},
       {"stall@all:bytes=1,for_ms=-2", "milliseconds"},
       {"kill@lane(0->1):bytes=2", "one of cut@"},
-      {"drop_control(0->1", "')' is wanted"},
-      {"fail_open(0->1):bad_luck", "the name of an error code, such as 'resource', is wanted where 'bad_luck' stands"},
-      {"cut@all:bytes=1; nonsense", "in the fault 'nonsense'"},
+      {"drop_control(0->1", "expected ')'"},
+      {"fail_open(0->1):bad_luck", "expected the name of an error code, such as 'resource', got 'bad_luck'"},
+      {"cut@all:bytes=1; nonsense", "fault 'nonsense'"},
   };
   for (const Wrong& one : wrong) {
     CAPTURE(one.text);

@@ -1,5 +1,5 @@
-// Every verb of a fault plan with communicators, over the in-process transport: what is injected, that it fired, and
-// the ranks' errors. (The conformance suite checks that the lane contract holds.)
+// Tests every kind of fault of a fault plan with communicators, over the in-process transport. Each test checks what is
+// injected, that the fault fired, and the ranks' errors. (The conformance suite checks that the lane contract holds.)
 #include "transport/fault/faulty_transport.h"
 
 #include <doctest/doctest.h>
@@ -24,9 +24,9 @@ namespace faulty_transport_test {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kCount = 2'000;  // small enough for slices of one byte on a busy machine
+constexpr std::size_t kCount = 2'000;  // so few that slices of one byte are fast enough on a busy machine
 
-// Ranks of one network, each behind a faulty transport; all share one plan.
+// Ranks of one network, each with a faulty transport. All use the same plan.
 struct Job {
   explicit Job(int ranks, std::string_view text, const InprocOptions& inproc = {}) : network(ranks, inproc) {
     auto plan = ParseFaultPlan(text);
@@ -45,10 +45,11 @@ struct Job {
           options.transport = *faulty;
           options.timeout = timeout;
           options.checksums = checksums;
-          // A lane in slices makes its rank poll again for each slice. With yielding, each byte would take milliseconds
-          // on a busy machine.
+          // If a lane moves bytes in slices, its rank polls again for each slice. If ranks yielded in between, each
+          // byte would take milliseconds on a busy machine.
           options.wait_policy = WaitPolicy{};
-          options.windows_from_bytes = 64;  // small, so that pushed and offered transfers occur if a lane supports them
+          // The limit is small, so that pushed and announced transfers occur if a lane supports them.
+          options.windows_from_bytes = 64;
         });
     return statuses;
   }
@@ -145,7 +146,7 @@ TEST_CASE("a corrupted header is a protocol error that names who sent it") {
 }
 
 TEST_CASE(
-    "a corrupted payload byte arrives with that bit turned over, whoever the lane lends its memory to; checksums "
+    "a corrupted payload byte arrives with that bit turned over, in zero-copy sends too; checksums "
     "tell") {
   const InprocOptions kinds[] = {
       {}, {.reluctant = true}, {.reluctant = true, .push = true}, {.push = true}, {.late_release = true}};
@@ -174,9 +175,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a lane that stalls for good is a timeout that names it") {
+TEST_CASE("a lane that stalls forever is a timeout that names it") {
   Job job(2, "stall@lane(0->1):bytes=3000");
-  // Rank 1 times out first, and rank 0 receives rank 1's error.
+  // Rank 1 times out first, and rank 0 gets rank 1's error.
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 1 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() == 1);
@@ -204,7 +205,7 @@ TEST_CASE("a rank killed after so many bytes is named by the others") {
 }
 
 TEST_CASE("a lost goodbye is waited for until Close's timeout, which names the rank") {
-  Job job(2, "drop_control(1->0):after=1");  // its first message passes
+  Job job(2, "drop_control(1->0):after=1");  // rank 1's first message still arrives
   const auto statuses = job.Run(SumAndClose, 400ms);
   CHECK(job.fired() >= 1);
   CAPTURE(TextOf(statuses));
@@ -215,7 +216,7 @@ TEST_CASE("a lost goodbye is waited for until Close's timeout, which names the r
 
 TEST_CASE("a lane that cannot be opened fails with the code of the plan") {
   Job job(2, "fail_open(1->0):resource");
-  // Rank 0 may have connected before rank 1 failed, and then gets a notice; otherwise its connection attempt times out.
+  // If rank 0 has connected before rank 1 fails, rank 0 gets a notice. Otherwise rank 0's connection attempt times out.
   const auto statuses =
       job.Run([](Communicator& c) { return Sum(c, c.rank() == 0 ? Duration(300ms) : Duration(20s)); });
   CHECK(job.fired() >= 1);
@@ -227,7 +228,7 @@ TEST_CASE("a lane that cannot be opened fails with the code of the plan") {
   CHECK_FALSE(statuses[0].has_value());
 }
 
-TEST_CASE("harmless random plans harm nobody") {
+TEST_CASE("harmless random plans harm no rank") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const std::string plan =
@@ -245,7 +246,7 @@ TEST_CASE("under any random plan every rank ends in time, with the right sum or 
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);
-    // Without checksums a corrupted payload may give a wrong sum.
+    // Without checksums a corrupted payload can give a wrong sum, so those runs have no corruption in their plans.
     const bool checksums = seed % 2 == 0;
     FaultPlan drawn = RandomFaultPlan({.world_size = 3, .max_faults = 2, .max_bytes = 8'000, .kills = true}, random);
     if (!checksums) std::erase_if(drawn.faults, [](const Fault& f) { return f.kind == FaultKind::kCorrupt; });

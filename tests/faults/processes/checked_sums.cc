@@ -13,7 +13,7 @@
 namespace rondo::processes {
 namespace {
 
-constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, CheckedSums::kMostElements};
+constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, CheckedSums::kMaxElements};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
 
@@ -36,9 +36,9 @@ void CheckedSums::Begin(const Communicator& communicator) {
 
 void CheckedSums::GoOn(const Communicator& communicator) {
   std::vector<std::int64_t> marks;
-  int newcomers = 0;
+  int joiners = 0;
   for (const Rank old_rank : communicator.report().old_ranks)
-    marks.push_back(old_rank == kNoRank ? std::int64_t{1} << (20 + newcomers++)
+    marks.push_back(old_rank == kNoRank ? std::int64_t{1} << (20 + joiners++)
                                         : marks_[static_cast<std::size_t>(old_rank)]);
   marks_ = std::move(marks);
   Restart(communicator.report().generation);

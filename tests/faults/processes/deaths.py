@@ -35,8 +35,8 @@ def killed_before_it_connects(stage):
 
 
 @case(1)
-def killed_in_the_midst_of_the_meeting(stage):
-    """It has said who it is, and waits for the last one, which then comes. The meeting may succeed; who is dead is told
+def killed_during_the_rendezvous(stage):
+    """It has said who it is, and waits for the last one, which then comes. The rendezvous may succeed; the dead rank is reported
     by the first call then."""
     ranks = stage.job("connect sums:1", "connect sums:1", "hold:last connect sums:1", timeout=5)
     victim = ranks[stage.dice.randrange(2)]
@@ -64,7 +64,7 @@ def killed_at_some_instant_of_its_connecting(stage):
         ranks = stage.job(f"kill_in:{delay_us} connect hold:never", "connect sums:1", timeout=2,
                           url=f"file://{stage.folder}/store{attempt}")
         stage.died(ranks[0])
-        if ranks[0].witness()["step"] == 2:
+        if ranks[0].status_page()["step"] == 2:
             stage.fire(1, "its end inside of Connect")
         stage.failed(ranks[1:], ("peer_lost", "unreachable", "rendezvous_timeout"), within_s=8)
         stage.clean(ranks[1:])
@@ -85,7 +85,7 @@ def killed_between_operations(stage):
 
 @case(1)
 def killed_in_the_midst_of_an_operation(stage):
-    """At an instant from the seed; the witness says that it was inside of one."""
+    """At an instant from the seed; the status page says that the rank was inside a sum."""
     inside = 0
     for attempt in range(5):
         ranks = stage.job(f"connect work {GO_ON}", ranks=3, url=f"file://{stage.folder}/store{attempt}",
@@ -93,11 +93,11 @@ def killed_in_the_midst_of_an_operation(stage):
         victim = ranks[stage.dice.randrange(3)]
         for rank in ranks:
             rank.awaits("works")
-        calls = victim.witness()["calls"]
-        while victim.witness()["calls"] < calls + stage.dice.randrange(10):
+        calls = victim.status_page()["calls"]
+        while victim.status_page()["calls"] < calls + stage.dice.randrange(10):
             pass
         killed = victim.kill()
-        inside += victim.witness()["inside"]
+        inside += victim.status_page()["inside"]
         survivors_of(stage, ranks, victim, killed)
     stage.expect(inside, "no kill met an operation")
 
@@ -109,7 +109,7 @@ def killed_while_it_reduces(stage):
         scripts = [f"connect define:{'kill' if rank == 1 else 'none'}:{when} sums:20:200000 {GO_ON}" for rank in range(3)]
         ranks = stage.job(*scripts, url=f"file://{stage.folder}/store{when}", deadline=DEADLINE_S)
         ranks[1].running.process.wait(60)
-        stage.fire(ranks[1].witness()["fired"], "the reduction was not called so often")
+        stage.fire(ranks[1].status_page()["fired"], "the reduction was not called so often")
         survivors_of(stage, ranks, ranks[1], None, inside=True)
 
 
@@ -141,7 +141,7 @@ def killed_in_a_barrier(stage):
 
 @case(1)
 def killed_while_it_closes(stage):
-    """It has said goodbye and needs nobody any more; those who still sum are told that it has gone."""
+    """It has sent its goodbye and waits for no rank; ranks that still sum get the error that it has left."""
     ranks = stage.job("connect sums:5 close", f"connect sums:5 hold:late sums:1 {GO_ON}",
                       f"connect sums:5 hold:late sums:1 {GO_ON}")
     for rank in ranks[1:]:
@@ -216,7 +216,7 @@ def a_second_one_dies_while_the_others_rebuild(stage):
 
 
 @case(1, 35)
-def killed_while_others_write_to_it_and_nobody_dies_of_sigpipe(stage):
+def killed_while_others_write_to_it_and_no_rank_dies_of_sigpipe(stage):
     """SIGPIPE has its default, which ends a process: the library must not raise it, and installs no handler either."""
     ranks = stage.job(f"connect sums:2 sums:100000:400000 {GO_ON}", ranks=2, deadline=DEADLINE_S)
     for rank in ranks:

@@ -1,4 +1,4 @@
-"""Ranks that do not make the same calls (fault 18): all of them are told, with what each one called."""
+"""Ranks that do not make the same calls (fault 18): all of them get an error that names what each one called."""
 
 import time
 

@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The name of a thread; nullopt for an exiting thread. The kernel may still list a thread after the call that joins it
-// has returned.
+// The name of a thread; nullopt for a thread that is exiting. The kernel may still list a thread after it was joined.
 std::optional<std::string> NameOfLiving(const fs::path& task) {
-  constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's flags, the ninth field of proc(5)
+  constexpr unsigned kExiting = 0x4;  // the kernel's flag PF_EXITING, in the ninth field of /proc/PID/stat (proc(5))
   std::string line;
   std::getline(std::ifstream(task / "stat"), line);
-  const std::size_t open = line.find('('), close = line.rfind(')');  // the name between them may contain parentheses
-  // The thread has ended since it was listed.
+  // the thread's name is in parentheses, and may contain parentheses
+  const std::size_t open = line.find('('), close = line.rfind(')');
+  // The thread ended after it was listed.
   if (open == std::string::npos || close == std::string::npos) return std::nullopt;
   std::istringstream rest(line.substr(close + 1));
   std::string skipped;
@@ -43,7 +43,8 @@ Footprint Footprint::Take() {
   for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
     numbers.push_back(std::stoi(entry.path().filename()));
   for (const int number : numbers) {
-    std::error_code gone;  // the descriptor through which the folder was read is in the list but closed
+    // An error here is normal: the list contains the descriptor that read the folder, which is closed now.
+    std::error_code gone;
     const fs::path what = fs::read_symlink(fmt::format("/proc/self/fd/{}", number), gone);
     if (!gone) now.descriptors[number] = what.string();
   }

@@ -9,17 +9,17 @@
 namespace rondo::processes {
 
 struct Footprint {
-  std::map<int, std::string> descriptors;  // number and target: "socket:[17]", "/memfd:rondo (deleted)"
-  std::map<int, std::string> threads;      // id and name; without threads that are exiting
-  int shared_mappings = 0;                 // mappings of Rondo's memory
+  std::map<int, std::string> descriptors;  // by number: the target, such as "socket:[17]" or "/memfd:rondo (deleted)"
+  std::map<int, std::string> threads;      // by id: names of the threads, except those that are exiting
+  int shared_mappings = 0;                 // number of mappings of Rondo's memory
   std::uint64_t resident_bytes = 0;
 
   static Footprint Take();
-  // Describes what is here and was not in `before`. It does not compare resident memory.
+  // Describes the resources that are here but not in `before`. Resident memory is not compared.
   std::vector<std::string> MoreThan(const Footprint& before) const;
 };
 
-// User and system time of all threads.
+// The user and system time of all threads of this process.
 double CpuSeconds();
 
 }  // namespace rondo::processes

@@ -9,9 +9,11 @@
 namespace rondo::processes {
 namespace footprint_test {
 
-// The kernel wakes the joining thread before it removes the joined thread from its list.
+// A joined thread may still be listed, because the kernel wakes the joining thread before it removes the joined one.
 TEST_CASE("a thread that has been joined is not left over, however soon one looks") {
-  std::thread([] {}).join();  // first, because ThreadSanitizer starts its own thread with the first one
+  // Starts a thread before the measurement, because ThreadSanitizer starts its own thread together with the first
+  // thread.
+  std::thread([] {}).join();
   const Footprint before = Footprint::Take();
   for (int i = 0; i < 5000; ++i) {
     std::thread([] {}).join();

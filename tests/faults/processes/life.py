@@ -15,7 +15,7 @@ DEADLINE_S = 10
 def aborted_by(stage, ranks, culprit, reason, within_ms=ABORT_MS):
     for event in ranks[culprit].events("aborted"):
         stage.expect(event["took_ms"] < within_ms, f"Abort took {event['took_ms']} ms")
-    stage.fire(len(ranks[culprit].events("aborted")), "nobody aborted")
+    stage.fire(len(ranks[culprit].events("aborted")), "no rank aborted")
     first = min(event["ns"] for event in ranks[culprit].events("aborted"))
     others = [rank for rank in ranks if rank.number != culprit]
     stage.failed([ranks[culprit]], "aborted", says=(reason,))
@@ -48,7 +48,7 @@ def aborted_by_several_threads_at_once(stage):
 
 @case(32)
 def aborted_with_many_operations_issued(stage):
-    """Nobody waits for them yet: all end, with one first cause."""
+    """No rank waits for them yet: all end, with one first cause."""
     issue = "connect sums:2 async:50:100000"
     ranks = stage.job(f"{issue} wait {GO_ON}", f"{issue} abort:enough wait {GO_ON}",
                       f"connect sums:2 hold:late async:50:100000 wait {GO_ON}")
@@ -76,7 +76,7 @@ def aborted_in_a_callback(stage):
 
 @case(33)
 def destroyed_with_operations_in_flight(stage):
-    """The one that goes returns at once; the others are told that it went."""
+    """The rank that leaves returns at once; the others get the error that it left."""
     ranks = stage.job("connect sums:2 async:20:200000 drop", f"connect sums:2 async:20:200000 hold:late wait sums:100 {GO_ON}",
                       f"connect sums:2 hold:late async:20:200000 wait sums:100 {GO_ON}")
     dropped = ranks[0].awaits("dropped")
@@ -91,13 +91,13 @@ def destroyed_with_operations_in_flight(stage):
 
 @case(33)
 def a_reduction_of_the_users_throws(stage):
-    """The process lives, the operation fails there with what was thrown, and the others are told."""
+    """The process lives, the operation fails there with what was thrown, and the others get an error."""
     for when in (1, 3):
         scripts = [f"connect define:{'throw' if rank == 1 else 'none'}:{when} sums:20:200000 {GO_ON}" for rank in range(3)]
         ranks = stage.job(*scripts, url=f"file://{stage.folder}/store{when}")
         for rank in ranks:
             rank.awaits("failed")
-        stage.fire(ranks[1].witness()["fired"], "it was not called so often")
+        stage.fire(ranks[1].status_page()["fired"], "it was not called so often")
         stage.failed(ranks[1:2], "aborted", says=("thrown by the user's reduction",), inside=True)
         stage.failed([ranks[0], ranks[2]], "peer_aborted", culprit=1, says=("thrown by the user's reduction",))
         stage.went_on(ranks)
@@ -112,7 +112,7 @@ def forked_and_the_child_ends_as_main_does(stage):
         stage.expect(rank.awaits("forked")["exit"] == 0, f"the child of rank {rank.number} ended otherwise")
     stage.clean(ranks)
     stage.expect(all(rank.said("closed") for rank in ranks), "not all parents came through")
-    stage.fire(sum(rank.witness()["fired"] for rank in ranks), "no fork")
+    stage.fire(sum(rank.status_page()["fired"] for rank in ranks), "no fork")
     stage.outcome("correct", 3)
 
 
@@ -125,13 +125,13 @@ def forked_in_the_rank_that_serves_the_store(stage):
         stage.expect(rank.awaits("forked")["exit"] == 0, f"the child of rank {rank.number} ended otherwise")
     stage.went_on(ranks)
     stage.clean(ranks)
-    stage.fire(sum(rank.witness()["fired"] for rank in ranks), "no fork")
+    stage.fire(sum(rank.status_page()["fired"] for rank in ranks), "no fork")
     stage.outcome("correct", 2)
 
 
 @case(34)
 def a_child_that_is_another_program_keeps_nothing_open(stage):
-    """It outlives its parent, which is killed: the others hear of that at once all the same."""
+    """It outlives its parent, which is killed: the others detect that at once all the same."""
     ranks = stage.job(f"connect sums:3 exec:60 hold:on sums:100 {GO_ON}", ranks=3)
     for rank in ranks:
         rank.awaits("held")
@@ -156,7 +156,7 @@ def a_forked_child_that_lives_on_hides_its_parents_death_until_the_deadline(stag
         rank.awaits("held")
     killed = ranks[1].kill()
     stage.died(ranks[1])
-    stage.fire(ranks[1].witness()["fired"], "the child lives on")
+    stage.fire(ranks[1].status_page()["fired"], "the child lives on")
     stage.release("on")
     left = [ranks[0], ranks[2]]
     stage.failed(left, ("timeout", "peer_lost"), culprit=1, since_ns=killed, within_s=deadline_s, inside=True)

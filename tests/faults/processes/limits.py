@@ -8,13 +8,13 @@ from stage import GRACE_S, ROOT, SLACK_S, Programs, case
 FORBID = str(ROOT / "tests/support/forbid")
 CPU_S = 3.0  # the most CPU time after the limit was set; a busy loop would use the whole wait
 WAIT_S = 4  # the timeout and the deadline in these cases
-NOBODY = 54321  # the first of some user ids without other processes, one for each rank
+FIRST_UID = 54321  # the first of some user ids without other processes, one for each rank
 # Error codes that the other ranks may get: the limited rank never joined, it left, or it reported the reason.
-TOLD = ("rendezvous_timeout", "resource", "peer_lost", "peer_aborted", "unreachable", "closed", "store_lost")
+REPORTED = ("rendezvous_timeout", "resource", "peer_lost", "peer_aborted", "unreachable", "closed", "store_lost")
 
 
 def starve(stage, before_connect, numbers):
-    """Rank 1 gets so many descriptors more, from before the meeting or after it; all jobs at once. What comes of it may
+    """Rank 1 gets so many descriptors more, from before the rendezvous or after it; all jobs at once. What comes of it may
     be success: each number of them ends in another place."""
     jobs = {}
     for more in numbers:
@@ -36,12 +36,12 @@ def starve(stage, before_connect, numbers):
         failed += 1
         for number, error in errors.items():
             seconds = (error["ns"] - ranks[1].awaits("limited")["ns"]) / 1e9
-            stage.expect(seconds <= 2 * WAIT_S + SLACK_S + GRACE_S, f"with {more} more rank {number} is told after {seconds:.1f} s")
-            stage.expect(error["code"] in (("resource",) if number == 1 else TOLD), f"with {more} more: {error['text']}")
+            stage.expect(seconds <= 2 * WAIT_S + SLACK_S + GRACE_S, f"with {more} more rank {number} gets its error after {seconds:.1f} s")
+            stage.expect(error["code"] in (("resource",) if number == 1 else REPORTED), f"with {more} more: {error['text']}")
             stage.outcome(f"typed_error {error['code']}", 1)
         text = " ".join(error["text"] for error in errors.values())
         stage.expect("descriptor" in text or "Too many open files" in text,
-                     f"with {more} more nobody says what was missing: {text}")
+                     f"with {more} more no rank says what was missing: {text}")
     stage.fire(failed, "there were always enough descriptors")
     stage.new_job(2)
 
@@ -57,8 +57,8 @@ def too_few_descriptors_for_the_first_operation(stage):
 
 
 @case(26)
-def others_are_told_that_a_rank_has_no_descriptor_left(stage):
-    """Before it has met them: not that it never came, nor that it died."""
+def others_get_the_error_that_a_rank_has_no_descriptor_left(stage):
+    """Before the rendezvous: not that it never came, nor that it died."""
     for more in (4, 8, 11):
         ranks = stage.job("connect sums:3:1000 close", f"limit:nofile:{more} connect sums:3:1000 close limit:off",
                           url=f"file://{stage.folder}/store{more}")
@@ -70,7 +70,7 @@ def others_are_told_that_a_rank_has_no_descriptor_left(stage):
 
 @case(26, paths=("tcp",))
 def too_few_descriptors_in_the_store(stage):
-    """`rondo store` can take nobody in; who cannot get in is told in time, and the store does not spin."""
+    """`rondo store` can take no client in; a refused client gets its error in time, and the store does not spin."""
     store = stage.start("sh", "-c", f"ulimit -n 10; exec {os.path.abspath(Programs.rondo)} store --listen 127.0.0.1:0")
     url = store.wait_for(r"listening on (tcp://\S+)")[1]
     ranks = stage.job("connect sums:3 close", ranks=4, url=url, timeout=WAIT_S)
@@ -118,15 +118,15 @@ def no_thread_can_be_started(stage):
     for more in range(0, 4):
         store, url = stage.tcp_store()
         script = "connect sums:3 async:3:1000 wait close"
-        nobody = NOBODY + 10 * int(stage.mark.rsplit("-")[-1]) + more
+        uid = FIRST_UID + 10 * int(stage.mark.rsplit("-")[-1]) + more
         ranks = [stage.rank(0, 2, script, url=url, timeout=WAIT_S),
-                 stage.rank(1, 2, f"user:{nobody} limit:nproc:{more} {script} limit:off", url=url, timeout=WAIT_S)]
+                 stage.rank(1, 2, f"user:{uid} limit:nproc:{more} {script} limit:off", url=url, timeout=WAIT_S)]
         stage.clean(ranks, cpu_s=CPU_S)
         if (error := ranks[1].said("failed")) is not None:
             failed += 1
             stage.expect(error["code"] == "resource" and "thread" in error["text"], f"with {more} threads more: {error['text']}")
             stage.outcome("typed_error resource", 1)
-            stage.failed(ranks[:1], TOLD)
+            stage.failed(ranks[:1], REPORTED)
         else:
             stage.expect(all(rank.said("closed") for rank in ranks), "not all came through")
             stage.outcome("correct", 2)
@@ -143,6 +143,6 @@ def no_event_descriptors_can_be_made(stage):
                  stage.rank(1, 2, "connect sums:3 close", url=url, timeout=WAIT_S, before=(FORBID, what))]
         stage.failed(ranks[1:], "resource")
         stage.fire(1, "it is refused")
-        stage.failed(ranks[:1], TOLD)
+        stage.failed(ranks[:1], REPORTED)
         stage.clean(ranks, cpu_s=CPU_S)
     stage.new_job(2)

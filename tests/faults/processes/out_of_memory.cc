@@ -1,12 +1,12 @@
-// Tests a job in which one allocation fails: the k-th allocation of the whole process, on any thread, for every k. This
-// process has two ranks, each on its own thread: they connect, reduce, exchange, split and close.
+// Tests a job in which one allocation fails: the k-th allocation of the whole process, on any thread, for every k. The
+// process has two ranks, each on its own thread. They connect, reduce, exchange, split and close.
 //
 //   out_of_memory [--path tcp|tls|shm] [--every N] [--from K] [--to K]
 //
-// Each k must end within bounded time, in right results or in typed errors, one of which names memory. No memory,
-// descriptor or thread may be left. Reading a profile is tested alone in the same way. The program prints a line for
-// each path, and exits with 1 at the first k that fails the test. It writes a row for each path to the file in
-// RONDO_FAULT_ROWS (tests/faults/table).
+// Each k must end within bounded time, with correct results or with typed errors. At least one of the errors must name
+// memory. No memory, descriptor or thread may remain. Reading a profile is tested alone in the same way. The program
+// prints a line for each path, and exits with 1 at the first k that fails the test. It writes a row for each path to
+// the file in RONDO_FAULT_ROWS (tests/faults/table).
 #include <dirent.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -38,9 +38,9 @@ namespace {
 
 // ---- the allocator ----
 
-std::atomic<std::int64_t> countdown{0};  // allocations until one fails; 0: none fails
-std::atomic<std::int64_t> taken{0};      // allocations made while `counting`
-// Allocations of the whole process that are not freed; only differences are meaningful.
+std::atomic<std::int64_t> countdown{0};  // number of allocations until one fails; 0: none fails
+std::atomic<std::int64_t> taken{0};      // number of allocations made while `counting` is set
+// The number of allocations of the whole process that are not freed. Only differences are meaningful.
 std::atomic<std::int64_t> held{0};
 std::atomic<bool> counting{false};
 std::atomic<bool> fired{false};
@@ -112,13 +112,13 @@ using rondo::Status;
 
 constexpr int kRanks = 2;
 constexpr std::size_t kLarge = 70'000;
-constexpr auto kTimeout =
-    std::chrono::milliseconds(1000);  // for tries that may fail: ranks wait for one that could not come
+// for jobs in which an allocation may fail: a rank may then wait for a rank that never arrives
+constexpr auto kTimeout = std::chrono::milliseconds(1000);
 constexpr auto kTimeoutOfSound = std::chrono::seconds(30);
 constexpr int kLooksForThreads = 5000;
-constexpr auto kMostPerTry = std::chrono::seconds(60);
+constexpr auto kMaxPerTry = std::chrono::seconds(60);
 
-// A rank's memory, allocated before anything is counted.
+// A rank's memory. It is allocated before allocations are counted.
 struct RankMemory {
   std::vector<float> small = std::vector<float>(4), large = std::vector<float>(kLarge),
                      got = std::vector<float>(kLarge);
@@ -128,7 +128,7 @@ struct RankMemory {
 struct Outcome {
   Status status;
   bool wrong = false;
-  // Set for an error; printed after all memory has been counted.
+  // Set if there was an error, which is printed after all memory has been counted.
   std::optional<ErrorCode> code;
   std::string words;
 };
@@ -137,7 +137,7 @@ bool AllAre(const std::vector<float>& values, float value) {
   return std::all_of(values.begin(), values.end(), [&](float one) { return one == value; });
 }
 
-// All calls of a rank, up to the first one that fails.
+// Makes all calls of a rank, up to the first one that fails.
 Status Live(Rank rank, RankMemory& memory, bool& wrong) {
   RONDO_ASSIGN(const auto communicator, rondo::Connect(memory.options));
   const auto sum = [&](std::vector<float>& values) -> Status {
@@ -171,7 +171,7 @@ Status Live(Rank rank, RankMemory& memory, bool& wrong) {
   return communicator->Close();
 }
 
-// Reads a profile, which Connect does once for each process. Every k must give a profile or kOutOfMemory.
+// Tests reading a profile, which Connect does once for each process. Every k must give a profile or kOutOfMemory.
 bool SweepProfile(std::int64_t every, std::int64_t from) {
   const std::string text = Print(*rondo::DefaultProfile());
   std::int64_t tries = 0, failures = 0;
@@ -216,7 +216,7 @@ class Watchdog {
   void Begin(std::int64_t k) {
     const std::lock_guard lock(mutex_);
     trying.store(k);
-    until_ = std::chrono::steady_clock::now() + kMostPerTry;
+    until_ = std::chrono::steady_clock::now() + kMaxPerTry;
   }
 
  private:
@@ -239,7 +239,7 @@ class Watchdog {
 struct Try {
   std::vector<Outcome> outcomes = std::vector<Outcome>(kRanks);
   std::int64_t allocations = 0;
-  std::string left;  // resources that were left, as text
+  std::string left;  // the resources that remained, as a text
 };
 
 struct Way {
@@ -261,7 +261,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
                .path = way.path,
                .timeout = k > 0 ? kTimeout : kTimeoutOfSound};
     if (!way.tls) continue;
-    options.token = "secret";  // which gives the key
+    options.token = "secret";  // the TLS key is derived from it
     options.tls = rondo::TlsOptions{.mode = rondo::TlsMode::kPsk};
   }
   std::atomic<int> ready{0};
@@ -293,7 +293,8 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
   ranks.clear();
   ranks.shrink_to_fit();
   result.allocations = taken.load();
-  // Errors use memory too.
+  // Errors also use memory, so they are destroyed before memory is compared. Their texts are kept; the memory of the
+  // texts is subtracted below.
   for (Outcome& outcome : result.outcomes) {
     const std::int64_t without_words = held.load();
     if (!outcome.status) outcome.code = outcome.status.error().code();
@@ -314,7 +315,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
 }
 
 // Whether the error names memory as its cause.
-bool TellsOfMemory(const Outcome& outcome) {
+bool NamesMemory(const Outcome& outcome) {
   return outcome.code == ErrorCode::kOutOfMemory || outcome.words.find("memory") != std::string::npos ||
          outcome.words.find("bad_alloc") != std::string::npos;
 }
@@ -342,7 +343,7 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
       sound = false;
     };
     watchdog.Begin(0);
-    run(0);  // makes the objects that exist once for each process
+    run(0);  // makes the objects that exist only once in a process
     const Try whole = run(0);
     for (const Outcome& outcome : whole.outcomes)
       if (outcome.code || outcome.wrong || !whole.left.empty())
@@ -352,22 +353,22 @@ bool Sweep(const Way& way, std::int64_t every, std::int64_t from, std::int64_t t
       watchdog.Begin(k);
       const Try one = run(k);
       ++tries;
-      if (!fired.load()) ++unfired;  // a run may make a few allocations more or less than another
-      bool told = false, failed = false;
+      if (!fired.load()) ++unfired;  // not every run makes exactly the same number of allocations
+      bool names_memory = false, failed = false;
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         const Outcome& outcome = one.outcomes[rank];
         if (outcome.wrong) complain(k, fmt::format("rank {} has a wrong result", rank));
         if (!outcome.code) continue;
         failed = true;
-        told = told || TellsOfMemory(outcome);
+        names_memory = names_memory || NamesMemory(outcome);
         ++kinds[std::string(Name(*outcome.code))];
       }
       failures += failed;
       unharmed += fired.load() && !failed;
-      if (failed && fired.load() && !told) {
+      if (failed && fired.load() && !names_memory) {
         std::string all;
         for (const Outcome& outcome : one.outcomes) all += "\n  " + (outcome.code ? outcome.words : "ok");
-        complain(k, "nobody tells of memory:" + all);
+        complain(k, "no error names memory as its cause:" + all);
       }
       if (!one.left.empty()) complain(k, "left behind:" + one.left);
     }

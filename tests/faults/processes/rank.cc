@@ -1,5 +1,5 @@
 // One rank of a job. It executes its script (steps.h) and reports the outcome (saying.h). tests/faults/processes/run
-// starts it and disturbs it.
+// starts the rank and injects faults from outside.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "tests/faults/processes/script.h"
+#include "tests/faults/processes/status_page.h"
 #include "tests/faults/processes/steps.h"
-#include "tests/faults/processes/witness.h"
 
 int main(int argc, char** argv) {
   using rondo::processes::RankFlags;
   RankFlags flags;
   rondo::ConnectOptions& connect = flags.connect;
   std::string script;
-  std::string witness;
+  std::string status_page;
   std::string path = "auto";
   rondo::Rank rank = rondo::kNoRank;
   int world_size = 0;
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   app.add_option("--world-size", world_size)->required();
   app.add_option("--script", script)->required();
   app.add_option("--folder", flags.folder, "Where files appear that let a rank go on")->required();
-  app.add_option("--witness", witness, "A file that says where this process was when it died");
+  app.add_option("--status-page", status_page, "A file that says where this process was when it died");
   app.add_option("--path", path)->check(CLI::IsMember({"auto", "tcp", "shm"}));
   app.add_option("--job", connect.job);
   app.add_option("--generation", connect.generation);
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   app.add_flag("--not-rebuildable", not_rebuildable);
   app.add_option("--address", address);
   app.add_option("--interface", connect.interface);
-  app.add_option("--timeout", timeout_s, "Of the meeting and of a rebuild, in seconds");
+  app.add_option("--timeout", timeout_s, "Of the rendezvous and of a rebuild, in seconds");
   app.add_option("--deadline", deadline_s, "Of each sum, in seconds");
   app.add_option("--settle", settle_s, "RebuildOptions::settle, in seconds");
   app.add_option("--frame-bytes", connect.communicator.frame_bytes);
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", flags.seed, "Of the sums' lengths");
   CLI11_PARSE(app, argc, argv);
 
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives the script
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // so that no rank outlives the script that started it
   const auto duration = [](double seconds) {
     return std::chrono::duration_cast<rondo::Duration>(std::chrono::duration<double>(seconds));
   };
@@ -65,5 +65,5 @@ int main(int argc, char** argv) {
   flags.deadline = duration(deadline_s);
   flags.settle = duration(settle_s);
   return rondo::processes::RunScript(flags, rondo::processes::ParseScript(script),
-                                     rondo::processes::OpenWitness(witness));
+                                     rondo::processes::OpenStatusPage(status_page));
 }

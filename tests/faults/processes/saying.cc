@@ -12,7 +12,7 @@ namespace rondo::processes {
 void Say(std::string_view event, nlohmann::json fields) {
   fields["ns"] = std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock().Now().time_since_epoch()).count();
   fields["event"] = event;
-  // One write, so that a line is complete or missing, whenever the process is killed.
+  // One write per line, so that a line is either complete or missing, even if the process is killed.
   const std::string line = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(5);
 }

@@ -1,13 +1,13 @@
-// A rank that takes part in random collectives and messages, all of which are checked. When one fails, it continues
-// with the remaining ranks. tests/faults/processes/soak starts such ranks under `rondo run --restarts` and kills some.
-// The seed, the generation and a count determine the calls, so all ranks of a generation, including joiners, make the
-// same calls. The rank reports
+// A rank that takes part in random collectives and messages, all of which are checked. When one fails, the rank
+// continues with the remaining ranks. tests/faults/processes/soak starts such ranks under `rondo run --restarts` and
+// kills some of them. The seed, the generation and a count determine the calls, so all ranks of a generation, including
+// joiners, make the same calls. The rank reports
 //
-//   met      when it belongs to a generation: its rank, the world size, and whether it joined
-//   census   its system resources, after a fixed sequence of operations at the beginning of a generation
-//   failed   an error of an operation or of a rebuild
-//   wrong    a wrong value; the process ends
-//   over     when all ranks have left together
+//   connected  when it belongs to a generation: its rank, the world size, and whether it joined
+//   census     its system resources, after a fixed sequence of operations at the beginning of a generation
+//   failed     an error of an operation or of a rebuild
+//   wrong      a wrong value; the process ends
+//   over       when all ranks have left together
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -39,11 +39,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kDeadline = 20s;  // for an operation, on a busy machine
-constexpr Duration kSettle = 5s;     // for a rebuild: no rank is ever outside Rondo for so long
-constexpr std::uint64_t kMostElements = 1 << 17;
-constexpr std::uint64_t kLookForEndEvery = 32;           // number of operations between two checks
-constexpr std::uint64_t kOperationsAGeneration = 1'500;  // afterwards all ranks rebuild, even if none has died
+constexpr Duration kDeadline = 20s;  // the timeout of an operation, long enough for a busy machine
+constexpr Duration kSettle = 5s;     // the settle time of a rebuild; no rank spends that long outside of Rondo
+constexpr std::uint64_t kMaxElements = 1 << 17;
+constexpr std::uint64_t kLookForEndEvery = 32;  // number of operations between two checks of whether the run must end
+// After this many operations all ranks rebuild, even if none has died.
+constexpr std::uint64_t kOperationsAGeneration = 1'500;
 constexpr int kRebuildTries = 5;
 
 struct Flags {
@@ -59,7 +60,7 @@ struct Flags {
   _exit(6);
 }
 
-// A random length from one element to many. Small lengths are as frequent as large ones.
+// A random length from 1 to `most`. Small lengths are as frequent as large ones.
 std::uint64_t Length(Random& random, std::uint64_t most) {
   std::uint64_t bits = 0;
   while (most >> bits > 1) ++bits;
@@ -68,7 +69,7 @@ std::uint64_t Length(Random& random, std::uint64_t most) {
 
 // ---- values of every type ----
 
-// Small integers: every type represents their sums over all ranks exactly.
+// Small integers, because every type represents their sums over all ranks exactly.
 int Small(Rank rank, std::uint64_t i, std::uint64_t salt) {
   return static_cast<int>((static_cast<std::uint64_t>(rank) * 7 + i * 3 + salt) % 13);
 }
@@ -116,13 +117,13 @@ class Soaker {
       return 1;
     }
     communicator_ = *std::move(connected);
-    const bool newcomer = communicator_->report().generation > 0;
+    const bool joiner = communicator_->report().generation > 0;
     for (;;) {
-      Say("met", {{"pid", getpid()},
-                  {"rank", communicator_->rank()},
-                  {"world_size", communicator_->world_size()},
-                  {"generation", communicator_->report().generation},
-                  {"newcomer", newcomer}});
+      Say("connected", {{"pid", getpid()},
+                        {"rank", communicator_->rank()},
+                        {"world_size", communicator_->world_size()},
+                        {"generation", communicator_->report().generation},
+                        {"joiner", joiner}});
       const Status status = Generation();
       if (status && over_) return End();
       if (!status) {
@@ -154,8 +155,8 @@ class Soaker {
     return {};
   }
 
-  // Runs the same operations in every generation, so that the resources afterwards can be compared with those in the
-  // generation before.
+  // Runs the same operations in every generation. So the resources afterwards can be compared with those of the
+  // previous generation.
   Status Census() {
     plain::Case c{.collective = Collective::kAllReduce, .algorithm = Algorithm::kRing, .counts = {10'000}};
     RONDO_TRY(Checked(c));
@@ -202,7 +203,7 @@ class Soaker {
     c.collective = kCollectives[random.Below(kCollectives.size())];
     c.root = static_cast<Rank>(random.Below(static_cast<std::uint64_t>(communicator_->world_size())));
     c.in_place = random.Chance(0.5);
-    c.counts.assign(static_cast<std::size_t>(communicator_->world_size()), Length(random, kMostElements / 4));
+    c.counts.assign(static_cast<std::size_t>(communicator_->world_size()), Length(random, kMaxElements / 4));
     c.salt = static_cast<std::int64_t>(random.Below(1'000'000));
     return Checked(c);
   }
@@ -221,12 +222,12 @@ class Soaker {
     return {};
   }
 
-  // An all_reduce of any type; sometimes the reproducible one, in rank order.
+  // Runs one all_reduce of a random type. Some calls are reproducible, that is, they combine in rank order.
   Status AnyType(Random& random) {
     const DataType type = kTypes[random.Below(kTypes.size())];
     const ReduceOp op = kOps[random.Below(kOps.size())];
     const bool reproducible = random.Chance(0.3);
-    const std::uint64_t count = Length(random, kMostElements);
+    const std::uint64_t count = Length(random, kMaxElements);
     const std::uint64_t salt = random.Below(13);
     std::vector<std::byte> memory(count * SizeOf(type));
     std::vector<std::byte> due(memory.size());
@@ -249,14 +250,14 @@ class Soaker {
     return {};
   }
 
-  // Issues several operations together and waits for them at the end.
+  // Issues several operations one after the other, and waits for all of them at the end.
   Status Several(Random& random) {
     const std::size_t works = 1 + random.Below(8);
     const int world = communicator_->world_size();
     std::vector<std::vector<std::int64_t>> values;
     std::vector<Work> issued;
     for (std::size_t i = 0; i < works; ++i)
-      values.emplace_back(Length(random, kMostElements / 8), communicator_->rank() + static_cast<std::int64_t>(i));
+      values.emplace_back(Length(random, kMaxElements / 8), communicator_->rank() + static_cast<std::int64_t>(i));
     for (auto& one : values)
       issued.push_back(communicator_->AllReduceAsync(one.data(), one.data(), one.size(), DataType::kInt64,
                                                      ReduceOp::kSum, {.timeout = kDeadline}));
@@ -271,9 +272,9 @@ class Soaker {
     return {};
   }
 
-  // Uses memory that ranks of a host map, and frees it.
+  // Allocates memory that ranks of a host map, uses it, and frees it.
   Status Allocated(Random& random) {
-    const std::size_t elements = (64 << 10) / sizeof(std::int64_t) + Length(random, kMostElements);
+    const std::size_t elements = (64 << 10) / sizeof(std::int64_t) + Length(random, kMaxElements);
     RONDO_ASSIGN(const std::unique_ptr<Memory> memory, communicator_->Allocate(elements * sizeof(std::int64_t)));
     auto* const values = reinterpret_cast<std::int64_t*>(memory->bytes().data());
     std::fill_n(values, elements, communicator_->rank());
@@ -286,14 +287,15 @@ class Soaker {
     return {};
   }
 
-  // Makes a group of the even ranks and one of the odd ranks, for one sum. All ranks close the group, or destroy it.
+  // Makes a group of the even ranks and a group of the odd ranks, for one sum. All ranks close the group, or all
+  // destroy it.
   Status InGroups(Random& random) {
     const bool closes = random.Chance(0.5);
-    const std::uint64_t count = Length(random, kMostElements);
+    const std::uint64_t count = Length(random, kMaxElements);
     RONDO_ASSIGN(const std::unique_ptr<Communicator> group,
                  communicator_->Split(communicator_->rank() % 2, communicator_->rank()));
-    // If Split fails on a rank, that rank has no group to notify the others; they would wait for it until their
-    // deadline.
+    // If Split fails on a rank, that rank has no group by which it could notify the other ranks. They would wait for it
+    // until their timeout. So all ranks first enter a barrier of the parent communicator, which reports the failure.
     RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
     std::vector<std::int64_t> values(count, group->rank() + 1);
     RONDO_TRY(group->AllReduce(values.data(), values.data(), count, DataType::kInt64, ReduceOp::kSum,
@@ -302,16 +304,17 @@ class Soaker {
     if (std::any_of(values.begin(), values.end(), [due](std::int64_t v) { return v != due; }))
       EndAsWrong("a sum in a group");
     ++checked_;
-    // A group that is destroyed without Close fails for ranks that still need it. After this barrier no rank does.
+    // If a rank destroys a group without Close, the group fails for ranks that still need it. After this barrier no
+    // rank needs the group.
     RONDO_TRY(communicator_->Barrier({.timeout = kDeadline}));
     return closes ? group->Close() : Status();
   }
 
-  // Sends around a ring of the ranks.
+  // Sends messages around a ring of the ranks.
   Status Messages(Random& random) {
     const int world = communicator_->world_size();
     const Rank rank = communicator_->rank();
-    const std::uint64_t count = Length(random, kMostElements);
+    const std::uint64_t count = Length(random, kMaxElements);
     const auto tag = static_cast<Tag>(random.Below(100));
     std::vector<std::int64_t> out(count, rank);
     std::vector<std::int64_t> in(count, -1);
@@ -369,7 +372,7 @@ int main(int argc, char** argv) {
   std::string path = "auto";
   CLI::App app("A rank that soaks in random collectives; for tests/faults/processes/soak, under rondo run --restarts.");
   app.add_option("--path", path)->check(CLI::IsMember({"auto", "tcp", "shm"}));
-  app.add_option("--ranks", flags.ranks, "That the job has when nobody is missing");
+  app.add_option("--ranks", flags.ranks, "The number of ranks of the complete job");
   app.add_option("--seed", flags.seed);
   app.add_flag("--checksums", flags.connect.communicator.checksums);
   app.add_option("--until", flags.until, "All leave when this file is there")->required();

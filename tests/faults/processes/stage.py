@@ -1,7 +1,7 @@
 """A case of tests/faults/processes/run: its ranks as processes, what they said, and what is expected of them.
 
 A case is a function of a Stage. It starts ranks with scripts (steps.h), hurts them, and says how each group of them must
-have ended; the Stage holds what every case must show besides: the fault fired, nobody who lives hangs, computes wrongly,
+have ended; the Stage holds what every case must show besides: the fault fired, no living rank hangs, computes wrongly,
 or leaves a descriptor, thread or mapping behind, and nothing of the case still runs when it is over.
 """
 
@@ -57,8 +57,8 @@ def case(*faults, paths=("tcp", "shm"), alone=False):
 class Rank:
     """One process: what it says, where it is, and its end."""
 
-    def __init__(self, stage, number, command, witness):
-        self.stage, self.number, self.witness_path = stage, number, witness
+    def __init__(self, stage, number, command, status_page):
+        self.stage, self.number, self.status_page_path = stage, number, status_page
         self.running = Running(*command, env={"RONDO_FAULT_CASE": stage.mark})
         self.pid = self.running.process.pid
         self.killed_at = None
@@ -90,11 +90,11 @@ class Rank:
             time.sleep(0.002)
         return event
 
-    def witness(self):
-        """step, inside, calls, combines, fired: see witness.h."""
+    def status_page(self):
+        """step, inside, calls, combines, fired: see status_page.h."""
         try:
             return dict(zip(("step", "inside", "calls", "combines", "fired"),
-                            struct.unpack("=5Q", pathlib.Path(self.witness_path).read_bytes()[:40])))
+                            struct.unpack("=5Q", pathlib.Path(self.status_page_path).read_bytes()[:40])))
         except (FileNotFoundError, struct.error):  # the file does not exist yet
             return dict.fromkeys(("step", "inside", "calls", "combines", "fired"), 0)
 
@@ -103,13 +103,13 @@ class Rank:
         deadline = time.monotonic() + PATIENCE_S
         since = None
         while since is None or time.monotonic() - since < at_least_s:
-            witness = self.witness()
-            if (witness["step"], witness["inside"]) != (step, 1):
+            status_page = self.status_page()
+            if (status_page["step"], status_page["inside"]) != (step, 1):
                 since = None
             elif since is None:
                 since = time.monotonic()
             if time.monotonic() > deadline:
-                raise Failed(f"rank {self.number} is not inside of step {step}: {witness}")
+                raise Failed(f"rank {self.number} is not inside of step {step}: {status_page}")
             time.sleep(0.002)
 
     def signal(self, number):
@@ -182,16 +182,16 @@ class Stage:
 
     def rank(self, number, world, script, *flags, url=None, before=(), serves=False, **options):
         """Starts one; options are its flags (rank.cc): timeout=3 is --timeout 3. `serves`: rank 0 is the store at url."""
-        witness = self.folder / f"witness-{len(self.ranks)}"
+        status_page = self.folder / f"status_page-{len(self.ranks)}"
         named = {"rendezvous": self.file_store() if url is None else url, "rank": number, "world-size": world, "script": script,
-                 "folder": self.folder, "witness": witness, "path": self.path if self.path in ("tcp", "shm") else "auto",
+                 "folder": self.folder, "status-page": status_page, "path": self.path if self.path in ("tcp", "shm") else "auto",
                  "seed": self.seed, **{key.replace("_", "-"): value for key, value in options.items()}}
         if url is not None and url.startswith("tcp:") and not serves:
             flags = (*flags, "--external-store")
         command = [*before, Programs.rank, *flags]
         for key, value in named.items():
             command += [f"--{key}", str(value)]
-        rank = Rank(self, number, command, witness)
+        rank = Rank(self, number, command, status_page)
         self.ranks.append(rank)
         return rank
 
@@ -219,7 +219,7 @@ class Stage:
 
     def failed(self, ranks, codes, culprit=None, since_ns=None, within_s=None, alike=True, says=(), step=None, inside=False):
         """All of them say an error of these codes that names the culprit, within so many seconds of since_ns; some of them
-        `inside` of an operation, which they name (who hears of it before it begins fails with a call that has no number)."""
+        `inside` of an operation, which they name (a rank that learns of it before it begins fails with a call that has no number)."""
         codes = codes if isinstance(codes, tuple) else (codes,)
         errors = [rank.awaits("failed", **({"step": step} if step else {})) for rank in ranks]
         for rank, error in zip(ranks, errors):
@@ -233,14 +233,14 @@ class Stage:
                 self.expect(pattern in error["text"], f"rank {rank.number} does not say '{pattern}'")
         if alike and len({error["culprit"] for error in errors}) > 1:
             raise Failed(f"they name {[error['culprit'] for error in errors]}")
-        self.expect(not inside or any(error["collective"] for error in errors), "nobody says in which operation")
+        self.expect(not inside or any(error["collective"] for error in errors), "no error says in which operation")
         sequences = [error["sequence"] for error in errors if "sequence" in error]
         if alike and sequences and max(sequences) - min(sequences) > 1:
             raise Failed(f"they fail in operations {sequences}")  # a rank may have finished an operation that others have not
         if since_ns is not None:
             took_ms = max((error["ns"] - since_ns) / 1e6 for error in errors)
             if within_s is not None and took_ms > (within_s + SLACK_S + GRACE_S) * 1e3:
-                raise Failed(f"told after {took_ms:.0f} ms; {within_s} s and {SLACK_S} s are allowed")
+                raise Failed(f"reported after {took_ms:.0f} ms; {within_s} s and {SLACK_S} s are allowed")
             self.row["detected_ms"] = round(max(took_ms, self.row["detected_ms"] or 0), 1)
         self.outcome("typed_error " + "|".join(sorted({error["code"] for error in errors})), len(ranks))
         return errors
@@ -275,7 +275,7 @@ class Stage:
         self.expect(code == -number, f"rank {rank.number} ended with {code}, not by signal {number}")
 
     def new_job(self, ranks=2, **options):
-        """Liveness: with the fault gone a new job of as many ranks meets and sums."""
+        """Liveness: with the fault gone a new job of as many ranks connects and sums."""
         options.setdefault("url", f"file://{self.folder}/new_store")
         fresh = [self.rank(number, ranks, "connect sums:5 close", **options) for number in range(ranks)]
         for rank in fresh:

@@ -28,10 +28,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kHeldAtMost = std::chrono::minutes(2);
-constexpr std::uint64_t kLookForEndEvery = 8;  // number of sums between two checks
-constexpr std::size_t kWorkElements = 100;     // elements of a sum in the steps that wait for a file
+constexpr std::uint64_t kLookForEndEvery = 8;  // number of sums between two checks of whether the file exists
+constexpr std::size_t kWorkElements = 100;     // number of elements of each sum in the steps that wait for a file
 
-// A sum in flight.
+// A sum that was issued and has not been waited for.
 struct Issued {
   std::vector<std::int64_t> values;
   Work work;
@@ -39,13 +39,13 @@ struct Issued {
 
 class Player {
  public:
-  Player(const RankFlags& flags, Witness& witness)
-      : flags_(flags), witness_(witness), before_(Footprint::Take()), sums_(flags.seed, flags.deadline) {}
+  Player(const RankFlags& flags, StatusPage& status_page)
+      : flags_(flags), status_(status_page), before_(Footprint::Take()), sums_(flags.seed, flags.deadline) {}
 
   int Run(const std::vector<Step>& steps) {
     Say("pid", {{"pid", getpid()}});
     for (std::size_t at = 0; at < steps.size(); ++at) {
-      witness_.step = at + 1;
+      status_.step = at + 1;
       const Step& step = steps[at];
       const auto method = Methods().find(step.name);
       if (method == Methods().end()) {
@@ -53,7 +53,7 @@ class Player {
         return 2;
       }
       const Status status = (this->*method->second)(step);
-      witness_.inside = 0;
+      status_.inside = 0;
       if (status) continue;
       nlohmann::json fields = FieldsOf(status.error());
       fields["step"] = step.name;
@@ -72,7 +72,7 @@ class Player {
   Status Connect(const Step& step) {
     ConnectOptions options = flags_.connect;
     options.generation += static_cast<std::uint64_t>(step.Number(0, 0));
-    Inside inside(witness_);
+    Inside inside(status_);
     auto connected = rondo::Connect(options);
     if (!connected) return Fail(connected.error());
     communicator_ = *std::move(connected);
@@ -100,7 +100,7 @@ class Player {
     for (std::int64_t over = 0; over == 0;) {
       for (std::uint64_t i = 0; i < kLookForEndEvery; ++i) RONDO_TRY(Take(kWorkElements));
       over = communicator_->rank() == 0 && Exists(step.Text(0)) ? 1 : 0;
-      Inside inside(witness_);
+      Inside inside(status_);
       RONDO_TRY(
           communicator_->AllReduce(&over, &over, 1, DataType::kInt64, ReduceOp::kMax, {.timeout = flags_.deadline}));
     }
@@ -118,7 +118,7 @@ class Player {
     std::vector<char> in(room);
     std::vector<char> out(room);
     const OperationOptions options{.timeout = flags_.deadline};
-    Inside inside(witness_);
+    Inside inside(status_);
     if (step.Text(0) == "all_reduce") return communicator_->AllReduce(in.data(), out.data(), count, *type, op, options);
     if (step.Text(0) == "reduce") return communicator_->Reduce(in.data(), out.data(), count, *type, op, root, options);
     if (step.Text(0) == "broadcast")
@@ -129,19 +129,19 @@ class Player {
   }
 
   Status Barrier(const Step&) {
-    Inside inside(witness_);
+    Inside inside(status_);
     return communicator_->Barrier({.timeout = flags_.deadline});
   }
 
   Status Close(const Step&) {
-    Inside inside(witness_);
+    Inside inside(status_);
     RONDO_TRY(communicator_->Close());
     Say("closed");
     return {};
   }
 
   Status Rebuild(const Step& step) {
-    Inside inside(witness_);
+    Inside inside(status_);
     auto next = communicator_->Rebuild({.min_ranks = static_cast<int>(step.Number(0, 1)), .settle = flags_.settle});
     if (!next) return Fail(next.error());
     JoinThreads();
@@ -179,7 +179,7 @@ class Player {
       issued.work = communicator_->AllReduceAsync(issued.values.data(), issued.values.data(), elements,
                                                   DataType::kInt64, op_, {.timeout = flags_.deadline});
     }
-    ++witness_.calls;
+    ++status_.calls;
     Say("issued", {{"works", issued_.size()}});
     return {};
   }
@@ -189,7 +189,7 @@ class Player {
     const std::int64_t due = std::int64_t{communicator_->world_size()} * (communicator_->world_size() + 1) / 2;
     Status first;
     std::size_t failed = 0;
-    Inside inside(witness_);
+    Inside inside(status_);
     for (const auto& issued : issued_) {
       if (const Status status = issued->work.Wait(); !status) {
         if (failed++ == 0) first = status;
@@ -220,7 +220,7 @@ class Player {
   }
 
   Status Sleep(const Step& step) {
-    ++witness_.fired;
+    ++status_.fired;
     std::this_thread::sleep_for(std::chrono::milliseconds(step.Number(0, 0)));
     return {};
   }
@@ -234,8 +234,8 @@ class Player {
     const auto when = static_cast<std::uint64_t>(step.Number(1, 1));
     const auto combine = [this, what, when](const void* left, const void* right, void* output, std::size_t elements,
                                             DataType) {
-      if (++witness_.combines == when && what != "none") {
-        ++witness_.fired;
+      if (++status_.combines == when && what != "none") {
+        ++status_.fired;
         if (what == "kill") raise(SIGKILL);
         if (what == "throw") throw std::runtime_error("thrown by the user's reduction");
         if (what == "slow") std::this_thread::sleep_for(300ms);
@@ -250,7 +250,7 @@ class Player {
   }
 
   Status Kill(const Step&) {
-    ++witness_.fired;
+    ++status_.fired;
     raise(SIGKILL);
     return {};
   }
@@ -259,7 +259,7 @@ class Player {
     const auto delay = std::chrono::microseconds(step.Number(0, 0));
     std::thread([this, delay] {
       std::this_thread::sleep_for(delay);
-      ++witness_.fired;
+      ++status_.fired;
       raise(SIGKILL);
     }).detach();
     return {};
@@ -288,7 +288,7 @@ class Player {
 
   void AbortNow(const std::string& reason) {
     const TimePoint started = SteadyClock().Now();
-    ++witness_.fired;
+    ++status_.fired;
     communicator_->Abort(reason);
     Say("aborted", {{"took_ms", MillisecondsSince(started)}});
   }
@@ -314,11 +314,11 @@ class Player {
       for (std::thread& thread : threads_) thread.detach();
       issued_.clear();
       communicator_.reset();
-      std::exit(0);  // like main: runs the destructors of static objects
+      std::exit(0);  // like main, runs the destructors of static objects
     }
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
-    ++witness_.fired;
+    ++status_.fired;
     Say("forked", {{"child", child}, {"exit", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)}});
     return {};
   }
@@ -329,7 +329,7 @@ class Player {
       sleep(static_cast<unsigned>(step.Number(0, 0)));
       _exit(0);
     }
-    ++witness_.fired;
+    ++status_.fired;
     Say("spawned", {{"child", child}});
     return {};
   }
@@ -347,7 +347,7 @@ class Player {
 
   Status Jump(const Step& step) {
     JumpWallClock(step.Number(0, 0));
-    ++witness_.fired;
+    ++status_.fired;
     Say("jumped");
     return {};
   }
@@ -370,7 +370,7 @@ class Player {
     low.rlim_cur = static_cast<rlim_t>(used + step.Number(1, 0));
     if (setrlimit(resource, &low) != 0) return Fail(ErrorCode::kInternal, "setrlimit");
     cpu_s_ = CpuSeconds();
-    ++witness_.fired;
+    ++status_.fired;
     Say("limited", {{"limit", low.rlim_cur}, {"used", used}});
     return {};
   }
@@ -383,24 +383,24 @@ class Player {
 
   // ---- helpers ----
 
-  // Records in the witness that this rank is inside the library, and counts the calls.
+  // Records in the status page that this rank is inside of the library, and counts the library calls.
   class Inside {
    public:
-    explicit Inside(Witness& witness) : witness_(witness) {
-      ++witness_.calls;
-      witness_.inside = 1;
+    explicit Inside(StatusPage& status_page) : status_(status_page) {
+      ++status_.calls;
+      status_.inside = 1;
     }
-    ~Inside() { witness_.inside = 0; }
+    ~Inside() { status_.inside = 0; }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
    private:
-    Witness& witness_;
+    StatusPage& status_;
   };
 
   Status Take(std::optional<std::size_t> elements = {}) {
     if (communicator_ == nullptr) return Fail(ErrorCode::kInternal, "there is no communicator");
-    Inside inside(witness_);
+    Inside inside(status_);
     return sums_.Take(*communicator_, elements, op_);
   }
 
@@ -431,7 +431,7 @@ class Player {
   }
 
   const RankFlags& flags_;
-  Witness& witness_;
+  StatusPage& status_;
   const Footprint before_;
   CheckedSums sums_;
   ReduceOp op_ = ReduceOp::kSum;
@@ -439,7 +439,7 @@ class Player {
   std::unique_ptr<Communicator> communicator_;
   std::vector<std::thread> threads_;
   std::map<__rlimit_resource, rlimit> limits_;
-  double cpu_s_ = 0;  // CPU time when the limit was set
+  double cpu_s_ = 0;  // CPU time at the moment when the limit was set
 };
 
 const std::map<std::string, Player::Method>& Player::Methods() {
@@ -465,8 +465,8 @@ const std::map<std::string, Player::Method>& Player::Methods() {
 
 }  // namespace
 
-int RunScript(const RankFlags& flags, const std::vector<Step>& steps, Witness& witness) {
-  return Player(flags, witness).Run(steps);
+int RunScript(const RankFlags& flags, const std::vector<Step>& steps, StatusPage& status_page) {
+  return Player(flags, status_page).Run(steps);
 }
 
 }  // namespace rondo::processes

@@ -1,15 +1,15 @@
-// The steps of a rank's script. If a step fails, the rank reports "failed" with the error and continues after the next
-// step `recover`, or at the end if there is none. At the end it destroys its objects and reports "clean", with the
-// resources that are left.
+// The steps of a rank's script. If a step fails, the rank reports "failed" with the error. It continues after the next
+// step `recover`, or at the end of the script if there is none. At the end it destroys its objects and reports "clean",
+// with the resources that remain.
 //
-//   connect [JOB_GENERATION]         meets the others
-//   sums:N[:ELEMENTS]                takes N checked sums
-//   work                             takes checked sums until one fails
-//   until:NAME                       takes checked sums until the script has made the file NAME; rank 0 shares that
+//   connect [JOB_GENERATION]         connects to the others
+//   sums:N[:ELEMENTS]                computes N sums and checks them
+//   work                             computes and checks sums until one fails
+//   until:NAME                       computes and checks sums until rank 0 finds that the script has made the file NAME
 //   call:COLLECTIVE:COUNT:TYPE:OP:ROOT    makes one call, without a check of its values
 //   barrier, close, rebuild[:MIN]    the communicator's functions
 //   drop                             destroys the communicator, even if operations are in flight
-//   after                            takes one more sum and reports its outcome as "after"; this step never fails
+//   after                            computes one more sum and reports its outcome as "after"; this step never fails
 //   async:N:ELEMENTS, wait           issues N sums, and waits for all of them
 //   hold:NAME                        reports "held" and waits until the script has made the file NAME
 //   sleep:MS                         sleeps outside the library
@@ -19,9 +19,9 @@
 //   abort:REASON, abort_in:US:REASON[:TIMES]    calls Abort, now or from other threads
 //   abort_callback:REASON            calls Abort from the callback of a sum
 //   fork                             forks a child, which destroys its copies of all objects and ends like main
-//   fork_on:SECONDS                  forks a child, which sleeps with its copies of all objects, longer than this
-//                                    process lives
-//   exec:SECONDS                     starts another program, which outlives this process
+//   fork_on:SECONDS                  forks a child, which sleeps for SECONDS with its copies of all objects, so that it
+//                                    outlives this process
+//   exec:SECONDS                     starts another program, which sleeps for SECONDS and outlives this process
 //   on_term                          from now on SIGTERM causes Abort, as in tools/common/interrupt.h
 //   jump:SECONDS                     changes the wall clock, for this process
 //   limit:nofile:MORE, limit:nproc:MORE, limit:off    limits how many more descriptors, or threads, the system gives
@@ -39,19 +39,19 @@
 #include "tests/faults/processes/checked_sums.h"
 #include "tests/faults/processes/footprint.h"
 #include "tests/faults/processes/script.h"
-#include "tests/faults/processes/witness.h"
+#include "tests/faults/processes/status_page.h"
 
 namespace rondo::processes {
 
 struct RankFlags {
   ConnectOptions connect;
-  Duration deadline = std::chrono::seconds(10);  // for each sum
-  Duration settle = std::chrono::seconds(1);     // for a rebuild
+  Duration deadline = std::chrono::seconds(10);  // the timeout of each sum
+  Duration settle = std::chrono::seconds(1);     // the settle time of a rebuild
   std::uint64_t seed = 1;
-  std::string folder;  // the folder in which the script makes files to let a rank continue
+  std::string folder;  // the folder in which the script makes files that let a rank continue
 };
 
 // Runs all steps and returns the exit code: 0 if the end was reached, even if steps failed.
-int RunScript(const RankFlags& flags, const std::vector<Step>& steps, Witness& witness);
+int RunScript(const RankFlags& flags, const std::vector<Step>& steps, StatusPage& status_page);
 
 }  // namespace rondo::processes

@@ -58,7 +58,7 @@ def stopped_in_the_midst_of_a_sum_for_less_than_the_deadline(stage):
 
 @case(4)
 def stopped_for_longer_than_the_deadline(stage, deadline_s=2):
-    """The others are told at the deadline and go on; when it wakes up it is stale and touches nothing of theirs."""
+    """The others fail at the deadline and go on; when it wakes up it is stale and touches nothing of theirs."""
     ranks = stage.job("connect work recover rebuild until:over close", "connect work recover rebuild until:over close",
                       "connect work recover rebuild sums:1 recover after", deadline=deadline_s, settle=1)
     victim = ranks[2]
@@ -69,9 +69,9 @@ def stopped_for_longer_than_the_deadline(stage, deadline_s=2):
     left = ranks[:2]
     errors = stage.failed(left, "timeout", culprit=2, since_ns=stopped, within_s=deadline_s, inside=True)
     for error in errors:
-        stage.expect((error["ns"] - stopped) / 1e9 >= deadline_s - SUM_S, "told before the deadline")
+        stage.expect((error["ns"] - stopped) / 1e9 >= deadline_s - SUM_S, "reported before the deadline")
         # A rank without a connection to the stopped rank cannot make one now: only the kernel accepts it.
-        stage.expect(re.search(r"rank 2 \([^()]*(connected and silent for|not connected: .*it has taken the connection, and not answered)",
+        stage.expect(re.search(r"rank 2 \([^()]*(connected and silent for|not connected: .*it has accepted the connection, but has not answered)",
                                error["text"]), f"not said how it stands: {error['text']}")
     for rank in left:
         rank.awaits("rebuilt")
@@ -93,7 +93,7 @@ def alive_but_stuck_in_the_application(stage, deadline_s=2):
         rank.awaits_inside(3)
     now = time.monotonic_ns()
     stage.failed(ranks[:2], "timeout", culprit=2, since_ns=now, within_s=deadline_s, says=("connected",), inside=True)
-    stage.fire(ranks[2].witness()["fired"], "the stuck rank")
+    stage.fire(ranks[2].status_page()["fired"], "the stuck rank")
     stage.went_on(ranks[:2])
     stage.failed(ranks[2:], ("peer_lost", "timeout", "peer_aborted", "closed"), step="sums")
     stage.failed(ranks[2:], "stale", step="rebuild")
@@ -135,7 +135,7 @@ def the_wall_clock_jumps(stage):
     stage.release("on")
     stage.clean(ranks)
     stage.expect(all(rank.said("closed") for rank in ranks), "not all came to their end")
-    stage.fire(min(rank.awaits("clean")["jumped_reads"] for rank in ranks), "nobody read the wall clock after the jump")
+    stage.fire(min(rank.awaits("clean")["jumped_reads"] for rank in ranks), "no rank read the wall clock after the jump")
     stage.outcome("correct", 3)
 
 
@@ -157,7 +157,7 @@ def ended_by_sigint_or_sigterm_as_the_system_does_it(stage):
 
 @case(35)
 def asked_to_end_by_sigterm_it_says_so_if_it_opted_in(stage):
-    """A rank that answers SIGTERM with Abort: the others hear of it, and why, before it is gone."""
+    """A rank that answers SIGTERM with Abort: the others get the error, with the reason, before the process has ended."""
     ranks = stage.job("connect work recover rebuild sums:4 close", "connect on_term work",
                       "connect work recover rebuild sums:4 close")
     for rank in ranks:

@@ -9,7 +9,7 @@ from stage import case
 
 
 @case(20, paths=("tcp",))
-def the_store_dies_before_anybody_comes(stage):
+def the_store_dies_before_any_rank_comes(stage):
     store, url = stage.tcp_store()
     store.kill()
     stage.fire(1, "its end")
@@ -23,7 +23,7 @@ def the_store_dies_before_anybody_comes(stage):
 
 
 @case(20, paths=("tcp",))
-def the_store_dies_during_the_meeting(stage):
+def the_store_dies_during_the_rendezvous(stage):
     store, url = stage.tcp_store()
     ranks = stage.job("connect sums:1", "connect sums:1", "hold:last connect sums:1", url=url, timeout=4)
     for rank in ranks[:2]:
@@ -32,7 +32,7 @@ def the_store_dies_during_the_meeting(stage):
     store.kill()
     stage.fire(1, "its end")
     errors = stage.failed(ranks[:2], "store_lost", since_ns=killed, within_s=4, says=(url.removeprefix("tcp://"),))
-    stage.expect(max(error["ns"] for error in errors) - killed < 3e9, "told at the deadline, not when the connection ended")
+    stage.expect(max(error["ns"] for error in errors) - killed < 3e9, "reported at the deadline, not when the connection ended")
     stage.release("last")
     stage.failed(ranks[2:], "unreachable", says=(url.removeprefix("tcp://"),))
     stage.clean(ranks)
@@ -41,8 +41,8 @@ def the_store_dies_during_the_meeting(stage):
 
 
 @case(20)
-def the_store_dies_after_the_meeting(stage):
-    """Operations need it no more. Only a rebuild does, and is told so."""
+def the_store_dies_after_the_rendezvous(stage):
+    """Operations no longer need it. Only a rebuild does, and fails with that reason."""
     store, url = stage.tcp_store()
     ranks = stage.job("connect sums:3 hold:on sums:20 rebuild recover after", ranks=3, url=url, timeout=5)
     for rank in ranks:
@@ -116,7 +116,7 @@ def the_file_store_cannot_be_written(stage):
 
 @case(22, paths=("tcp",))
 def the_file_store_is_another_jobs(stage):
-    """While the other one lives. Afterwards the file begins anew."""
+    """While the other one lives. Afterwards the file starts again."""
     other = stage.rank(0, 1, "connect hold:over close", job="other")
     other.awaits("held")
     ranks = stage.job("connect sums:1", ranks=2, generation=3, timeout=5)
@@ -127,7 +127,7 @@ def the_file_store_is_another_jobs(stage):
     stage.new_job(2, url=stage.file_store())
 
 
-def hurt_during_the_meeting(stage, hurt, says):
+def hurt_during_the_rendezvous(stage, hurt, says):
     ranks = stage.job("connect sums:1", "hold:last connect sums:1", timeout=3)
     ranks[0].awaits_inside(1, at_least_s=0.2)
     hurt(stage.folder / "store")
@@ -140,10 +140,10 @@ def hurt_during_the_meeting(stage, hurt, says):
 
 
 @case(22, paths=("tcp",))
-def the_file_store_is_cut_during_the_meeting(stage):
-    hurt_during_the_meeting(stage, lambda path: os.truncate(path, 10), ())
+def the_file_store_is_cut_during_the_rendezvous(stage):
+    hurt_during_the_rendezvous(stage, lambda path: os.truncate(path, 10), ())
 
 
 @case(22, paths=("tcp",))
-def the_file_store_is_removed_during_the_meeting(stage):
-    hurt_during_the_meeting(stage, os.unlink, ())
+def the_file_store_is_removed_during_the_rendezvous(stage):
+    hurt_during_the_rendezvous(stage, os.unlink, ())

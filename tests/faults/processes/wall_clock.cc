@@ -23,7 +23,7 @@ std::uint64_t ReadsOfJumpedClock() { return reads; }
 
 }  // namespace rondo::processes
 
-// A definition in the program takes precedence over libc's, also for all libraries.
+// A definition in the program replaces libc's function, also for calls from libraries.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   using Real = int (*)(clockid_t, timespec*);
   static const Real real = reinterpret_cast<Real>(dlsym(RTLD_NEXT, "clock_gettime"));

@@ -1,6 +1,6 @@
-// Bits flipped between real sockets, by a proxy and by a faulty transport, with checks enabled. With checksums every
-// rank gets an error. Comparing results alone finds different results. Without both, the damage becomes part of the
-// result. (flipped_bits_test.cc has the damage that is noticed without these checks.)
+// Tests bits that a proxy or a faulty transport flips between real sockets. With checksums every rank gets an error. If
+// only results are compared, different results are found. With neither check, the damage becomes part of the result.
+// (flipped_bits_test.cc has the damage that is detected without these checks.)
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace checksums_test {
 
 constexpr int kRanks = 3;
 constexpr std::uint64_t kCount = 100, kElement = 10;
-constexpr std::uint64_t kSpoiltByte = 64 + 4 * kElement + 2;  // in the payload, after a header
+// a byte of element kElement; a header of 64 bytes precedes the payload
+constexpr std::uint64_t kSpoiltByte = 64 + 4 * kElement + 2;
 
 struct Looks {
   bool checksums = false;
@@ -28,12 +29,13 @@ struct Looks {
 enum class By : std::uint8_t { kProxy, kPlan };
 
 struct Outcome {
-  std::vector<Status> statuses;                 // by rank
-  std::vector<std::vector<std::uint32_t>> got;  // indexed by rank: zeros, as rank 0 sent them, unless they were damaged
+  std::vector<Status> statuses;  // by rank
+  // By rank: the received values, which are zeros unless they were damaged.
+  std::vector<std::vector<std::uint32_t>> got;
   std::uint64_t fired = 0;
 };
 
-// Rank 0 sends zeros to all others; a bit of element kElement is flipped on the way to rank 1.
+// Rank 0 sends zeros to all others. A bit of element kElement is flipped on the way to rank 1.
 Outcome BroadcastSpoilt(By by, Looks looks) {
   const auto injector = std::make_shared<FaultInjector>(
       *ParseFaultPlan("corrupt@lane(0->1):bytes=" + std::to_string(kSpoiltByte) + ",bit=3"));
@@ -51,13 +53,13 @@ Outcome BroadcastSpoilt(By by, Looks looks) {
     values.assign(kCount, 0);
     const Status status =
         c.Broadcast(values.data(), values.data(), kCount, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
-    return ThenMeet(c, status);  // a sender has finished before its receivers check
+    return ThenBarrier(c, status);  // the barrier is needed because a sender ends before its receivers have checked
   });
   outcome.fired = by == By::kProxy ? flip->fired.count() : injector->fired(0).count();
   return outcome;
 }
 
-TEST_CASE("with checksums a bit of a payload turned over is told to every rank, and who sent it is named") {
+TEST_CASE("with checksums a flipped bit of a payload is reported to every rank, and its sender is named") {
   for (const By by : {By::kProxy, By::kPlan}) {
     const Outcome outcome = BroadcastSpoilt(by, {.checksums = true});
     CHECK(outcome.fired == 1);
@@ -80,7 +82,7 @@ TEST_CASE("comparing results alone, the rank whose result differs is named on ev
   }
 }
 
-TEST_CASE("with neither, nobody is told, and the bit is in the result of whom it reached") {
+TEST_CASE("with neither, no rank reports it, and the bit is in the result of the rank that it reached") {
   for (const By by : {By::kProxy, By::kPlan}) {
     const Outcome outcome = BroadcastSpoilt(by, {});
     CHECK(outcome.fired == 1);
@@ -95,20 +97,20 @@ TEST_CASE("with neither, nobody is told, and the bit is in the result of whom it
   }
 }
 
-// Ring's first transfer of 1000 elements among three ranks has 333 or 334 elements, followed by padding and checksum.
+// The ring's first transfer of 1000 elements among three ranks has 333 or 334 elements, then padding and a checksum.
 constexpr std::uint64_t kFirstFrameBytes = 64 + 1344;
 
 std::vector<Status> SumSpoiltAt(ProxiedJob& job, std::uint64_t byte) {
   const auto flip =
       job.Add({.stream = LaneStream(0, 1), .from_byte = byte}, Corrupt{.bit = static_cast<int>(byte % 8)});
-  auto statuses = job.Run([](Communicator& c) { return ThenMeet(c, SumByRing(c, 1000)); });
+  auto statuses = job.Run([](Communicator& c) { return ThenBarrier(c, SumByRing(c, 1000)); });
   CHECK(flip->fired.count() == 1);
   StateFault(byte < 64 ? 10 : 9, flip->fired.count(), statuses, {.took = job.took()});
   job.proxy().Remove(flip);
   return statuses;
 }
 
-TEST_CASE("with checksums damage anywhere in a frame is told as damage, never as a disagreement or a timeout") {
+TEST_CASE("with checksums damage anywhere in a frame is reported as damage, never as a disagreement or a timeout") {
   ProxiedJob job({.ranks = kRanks, .adjust = [](Rank, CommunicatorOptions& options) { options.checksums = true; }});
   std::vector<std::uint64_t> bytes;
   for (std::uint64_t byte = 0; byte < 64; byte += 3) bytes.push_back(byte);  // every field of a header
@@ -121,7 +123,7 @@ TEST_CASE("with checksums damage anywhere in a frame is told as damage, never as
   }
 }
 
-TEST_CASE("a message damaged on its way is told to both ends, whether it went unasked or was announced") {
+TEST_CASE("a message damaged on its way is reported to both ends, whether it was eager or announced") {
   for (const std::uint64_t bytes : {100, 300'000}) {
     CAPTURE(bytes);
     ProxiedJob job({.adjust = [](Rank, CommunicatorOptions& options) { options.checksums = true; }});

@@ -1,5 +1,6 @@
-// One bit of one field is flipped between two ranks, without checksums of frames. Every header is checked, no length is
-// trusted, and no rank hangs. A payload is not protected then and may have any value (checksums_test.cc).
+// Tests one flipped bit of one field between two ranks, without checksums of frames. Every header is checked, no length
+// is trusted, and no rank hangs. The payload is not protected in this mode, so it may have any value
+// (checksums_test.cc).
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,8 +24,8 @@ struct Field {
   ErrorCode code;
 };
 
-// docs/WIRE.md, "Frames". The bit is high if it makes a length or an offset absurd, and low if the value remains
-// plausible.
+// The fields of a frame (docs/WIRE.md, "Frames"). A high bit makes a length or an offset absurd. A low bit leaves the
+// value plausible.
 const Field kFrameFields[] = {
     {"magic", 0, 0, ErrorCode::kProtocol},
     {"version", 2, 1, ErrorCode::kProtocol},
@@ -78,7 +79,8 @@ TEST_CASE("a bit of any field of a frame's header turned over is a typed error o
   }
 }
 
-TEST_CASE("a bit of any byte of a control message's header turned over hangs nobody; who sent nonsense is told so") {
+TEST_CASE(
+    "a flipped bit of any byte of a control message's header hangs no rank; the sender of nonsense gets that error") {
   constexpr std::uint64_t kHeaderBytes = 12;
   ProxiedJob job({.timeout = 600ms});
   for (std::uint64_t byte = 0; byte < kHeaderBytes; ++byte) {
@@ -87,8 +89,10 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
     const auto flip = job.Add({.stream = ControlStream(1, 0), .from_byte = byte}, Corrupt{.bit = 4});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      // Rank 0 waits for the fault: after rank 0's goodbye rank 1 would ignore everything, and so the fault.
-      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody greeted");
+      // Rank 0 waits until the fault has fired. Otherwise it could send its goodbye first, and rank 1 would then ignore
+      // the damaged bytes.
+      if (c.rank() == 0 && !flip->fired.Await(1, kFiring))
+        return Fail(ErrorCode::kInternal, "no rank began a handshake");
       return ThenClose(c, SumByRing(c, 1000, 600ms));
     });
     CHECK(std::chrono::steady_clock::now() - before < 10s);
@@ -101,17 +105,19 @@ TEST_CASE("a bit of any byte of a control message's header turned over hangs nob
       CheckAllName(statuses, ErrorCode::kProtocol, 1);
     } else if (byte == 4 || byte == 5) {
       // A wrong but allowed length consumes the following bytes. Then rank 0 finds a wrong checksum, or it never
-      // receives the goodbye: it times out, or rank 1, which received one, has left.
+      // receives rank 1's goodbye. In the second case rank 0 times out; or it reports rank 1 as lost, if rank 1 has
+      // received rank 0's goodbye and has ended.
       const ErrorCode code = CodeOf(statuses[0]);
       CHECK((code == ErrorCode::kCorrupt || code == ErrorCode::kTimeout || code == ErrorCode::kPeerLost));
     } else {
-      CheckAllName(statuses, ErrorCode::kCorrupt, 1);  // these always have checksums
+      CheckAllName(statuses, ErrorCode::kCorrupt, 1);  // control frames always have checksums
     }
   }
 }
 
-TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or refused in words, and nobody hangs") {
-  // docs/WIRE.md, "Handshake".
+TEST_CASE(
+    "a flipped bit of any field of a hello: the connection is tried again, or refused in words, and no rank hangs") {
+  // The fields of a hello (docs/WIRE.md, "Handshake").
   struct HelloField {
     std::string name;
     std::uint64_t byte;
@@ -141,8 +147,8 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
                               Corrupt{.bit = 2});
     const auto before = std::chrono::steady_clock::now();
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      // If both ranks connected at once, one of the connections could be abandoned before it has sent anything.
-      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody called");
+      // If both ranks connected at once, one connection could be abandoned before it has carried any byte.
+      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "no rank connected");
       return SumByRing(c, 1000, 500ms);
     });
     CHECK(std::chrono::steady_clock::now() - before < 10s);
@@ -158,7 +164,8 @@ TEST_CASE("a bit of any field of a hello turned over: the call is repeated, or r
 }
 
 TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in words, or the call is repeated") {
-  // docs/WIRE.md, "The job's token": the nonce follows a hello of 121 bytes, then the proof's message follows.
+  // The fields of a handshake with a token (docs/WIRE.md, "The job's token"). After a hello of 121 bytes come the nonce
+  // and then the message with the proof.
   struct HandshakeField {
     std::string name;
     std::uint64_t byte;
@@ -174,7 +181,7 @@ TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in
     const auto flip = job.Add({.listener = "rank 0", .way = Way::kToServer, .connection = 1, .from_byte = field.byte},
                               Corrupt{.bit = 2});
     const auto statuses = job.Run([&](Communicator& c) -> Status {
-      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "nobody called");
+      if (c.rank() == 0 && !flip->fired.Await(1, kFiring)) return Fail(ErrorCode::kInternal, "no rank connected");
       return SumByRing(c, 1000, 500ms);
     });
     CHECK(flip->fired.count() == 1);
@@ -187,7 +194,7 @@ TEST_CASE("a bit of any field of a handshake with tokens turned over: refused in
   }
 }
 
-// With a token a lane's first byte follows the proof.
+// With a token, a lane's first byte comes after the proof.
 TEST_CASE("a bit of a payload turned over is not noticed: it arrives, alone, in the result") {
   for (const bool with_token : {false, true}) {
     ProxiedJob job({.adjust_tcp = [&](Rank, TcpOptions& tcp) {

@@ -1,5 +1,5 @@
-// The effect of each toxic on a stream, in virtual time and without a socket. Bytes are put in, and the output is
-// checked for content, order and time.
+// Tests the effect of each toxic on a stream, in virtual time and without a socket. The tests put bytes in and check
+// the content, order and time of the output.
 #include "transport/fault/flow.h"
 
 #include <doctest/doctest.h>
@@ -33,17 +33,17 @@ struct Pipe {
   void Say(std::string_view text) { flow.Arrive(AsBytes(text), clock.Now()); }
   void SayEnd(Flow::End end = Flow::End::kFin) { flow.ArriveEnd(end, clock.Now()); }
 
-  // Takes what may be sent now and remembers each piece. Returns the last step.
+  // Takes the bytes that may be sent now, and records each piece. Returns the first step that is not kSend.
   Flow::Step Take() {
     while (true) {
       const Flow::Step step = flow.Next(clock.Now());
       if (step.kind != Kind::kSend) return step;
       pieces.push_back(ToText(step.bytes));
-      heard += pieces.back();
+      received += pieces.back();
       flow.Sent(step.bytes.size(), clock.Now());
     }
   }
-  // Lets time pass whenever the flow waits for it, and returns how much passed.
+  // Advances the clock whenever the flow waits, and returns the total time.
   Duration TakeAll() {
     const TimePoint before = clock.Now();
     for (last = Take(); last.kind == Kind::kWait; last = Take()) clock.AdvanceTo(last.until);
@@ -54,7 +54,7 @@ struct Pipe {
   Flow flow;
   std::uint64_t toxics = 0;
   std::vector<std::string> pieces;
-  std::string heard;
+  std::string received;
   Flow::Step last;
 };
 
@@ -63,7 +63,7 @@ TEST_CASE("without toxics bytes and the end pass at once and unchanged") {
   pipe.Say("hello, ");
   pipe.Say("world");
   CHECK(pipe.Take().kind == Kind::kNothing);
-  CHECK(pipe.heard == "hello, world");
+  CHECK(pipe.received == "hello, world");
   pipe.SayEnd();
   CHECK(pipe.Take().kind == Kind::kEnd);
   CHECK(pipe.Take().kind == Kind::kOver);
@@ -71,10 +71,10 @@ TEST_CASE("without toxics bytes and the end pass at once and unchanged") {
 
 TEST_CASE("a reset passes as a reset, behind the bytes that came before it") {
   Pipe pipe;
-  pipe.Say("last words");
+  pipe.Say("last bytes");
   pipe.SayEnd(Flow::End::kReset);
   CHECK(pipe.Take().kind == Kind::kReset);
-  CHECK(pipe.heard == "last words");
+  CHECK(pipe.received == "last bytes");
   CHECK(pipe.Take().kind == Kind::kOver);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("a toxic of another listener, connection, way or stream changes nothin
     const auto toxic = pipe.Add(scope, ResetPeer{});
     pipe.Say("untouched");
     CHECK(pipe.Take().kind == Kind::kNothing);
-    CHECK(pipe.heard == "untouched");
+    CHECK(pipe.received == "untouched");
     CHECK(toxic->fired.count() == 0);
   }
   const std::vector<Scope> here{
@@ -119,7 +119,7 @@ TEST_CASE("bytes of a named stream are counted from where it begins") {
   pipe.flow.Name("lane(0->1)", 9);
   pipe.Say("abcdef");
   CHECK(pipe.Take().kind == Kind::kEnd);
-  CHECK(pipe.heard == "handshakeabc");
+  CHECK(pipe.received == "handshakeabc");
   CHECK(cut->fired.count() == 1);
 }
 
@@ -131,12 +131,12 @@ TEST_CASE("latency delays every byte by as much, and the end too") {
   pipe.Say("b");
   pipe.SayEnd();
   CHECK(pipe.Take().until == pipe.clock.Now() + 6ms);
-  CHECK(pipe.heard.empty());
+  CHECK(pipe.received.empty());
   pipe.clock.Advance(6ms);
   CHECK(pipe.Take().until == pipe.clock.Now() + 4ms);
-  CHECK(pipe.heard == "a");
+  CHECK(pipe.received == "a");
   CHECK(pipe.TakeAll() == 4ms);
-  CHECK(pipe.heard == "ab");
+  CHECK(pipe.received == "ab");
   CHECK(pipe.last.kind == Kind::kEnd);
   CHECK(late->fired.count() == 3);
 }
@@ -163,7 +163,7 @@ TEST_CASE("jitter comes from the seed, stays within its bound, and never lets by
   pipe.Add({}, Latency{.delay = 1ms, .jitter = 5ms});
   for (char letter = 'a'; letter <= 'z'; ++letter) pipe.Say(std::string(1, letter));
   pipe.TakeAll();
-  CHECK(pipe.heard == "abcdefghijklmnopqrstuvwxyz");
+  CHECK(pipe.received == "abcdefghijklmnopqrstuvwxyz");
 }
 
 TEST_CASE("latency on a range of bytes delays these; those behind wait for them, since order is kept") {
@@ -171,9 +171,9 @@ TEST_CASE("latency on a range of bytes delays these; those behind wait for them,
   pipe.Add({.from_byte = 2, .to_byte = 4}, Latency{.delay = 10ms});
   pipe.Say("abcdef");
   CHECK(pipe.Take().kind == Kind::kWait);
-  CHECK(pipe.heard == "ab");
+  CHECK(pipe.received == "ab");
   CHECK(pipe.TakeAll() == 10ms);
-  CHECK(pipe.heard == "abcdef");
+  CHECK(pipe.received == "abcdef");
 }
 
 TEST_CASE("a bandwidth is never exceeded and almost reached") {
@@ -182,9 +182,9 @@ TEST_CASE("a bandwidth is never exceeded and almost reached") {
   pipe.Say(std::string(50'000, 'x'));
   pipe.SayEnd();
   const Duration took = pipe.TakeAll();
-  CHECK(took >= 495ms);  // the last piece was forwarded, and nothing waits after it
+  CHECK(took >= 495ms);  // the last piece was forwarded at this time, because no pause follows it
   CHECK(took <= 500ms);
-  CHECK(pipe.heard.size() == 50'000);
+  CHECK(pipe.received.size() == 50'000);
   CHECK(slow->fired.count() >= 50);
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("slow_close delays the end alone") {
   const auto slow = pipe.Add({}, SlowClose{.delay = 20ms});
   pipe.Say("bytes");
   CHECK(pipe.Take().kind == Kind::kNothing);
-  CHECK(pipe.heard == "bytes");
+  CHECK(pipe.received == "bytes");
   CHECK(slow->fired.count() == 0);
   pipe.SayEnd();
   CHECK(pipe.TakeAll() == 20ms);
@@ -226,13 +226,13 @@ TEST_CASE(
   pipe.Say("abcdef");
   pipe.SayEnd();
   CHECK(pipe.Take().kind == Kind::kNothing);
-  CHECK(pipe.heard == "abc");
+  CHECK(pipe.received == "abc");
   CHECK(pipe.flow.withholds());
   pipe.Take();
   CHECK(hole->fired.count() == 1);
   pipe.flow.Remove(*hole);
   CHECK(pipe.Take().kind == Kind::kEnd);
-  CHECK(pipe.heard == "abcdef");
+  CHECK(pipe.received == "abcdef");
 }
 
 TEST_CASE("a timeout may end the stream after a while, without what it held") {
@@ -241,7 +241,7 @@ TEST_CASE("a timeout may end the stream after a while, without what it held") {
   pipe.Say("lost");
   CHECK(pipe.TakeAll() == 30ms);
   CHECK(pipe.last.kind == Kind::kEnd);
-  CHECK(pipe.heard.empty());
+  CHECK(pipe.received.empty());
 }
 
 TEST_CASE("reset_peer and limit_data end a stream after exactly so many bytes, however they came") {
@@ -255,9 +255,9 @@ TEST_CASE("reset_peer and limit_data end a stream after exactly so many bytes, h
         pipe.Say(part);
         pipe.TakeAll();
         if (pipe.last.kind == Kind::kOver) continue;
-        CHECK(pipe.last.kind == (pipe.heard.size() < after ? Kind::kNothing : by_reset ? Kind::kReset : Kind::kEnd));
+        CHECK(pipe.last.kind == (pipe.received.size() < after ? Kind::kNothing : by_reset ? Kind::kReset : Kind::kEnd));
       }
-      CHECK(pipe.heard == std::string("abcde").substr(0, after));
+      CHECK(pipe.received == std::string("abcde").substr(0, after));
       CHECK(toxic->fired.count() == 1);
       CHECK(pipe.flow.room() == 1000);  // bytes that still arrive are discarded
       pipe.Say("more");
@@ -303,7 +303,7 @@ TEST_CASE("corrupt turns over one bit of one byte, wherever the stream was cut")
       pipe.Take();
       std::string expected = text;
       expected[byte] ^= 2;
-      CHECK(pipe.heard == expected);
+      CHECK(pipe.received == expected);
       CHECK(corrupt->fired.count() == 1);
     }
   }
@@ -315,14 +315,14 @@ TEST_CASE("a bit that is not given comes from the seed") {
     pipe.Add({}, Corrupt{});
     pipe.Say(std::string(1, '\0'));
     pipe.Take();
-    return static_cast<unsigned char>(pipe.heard[0]);
+    return static_cast<unsigned char>(pipe.received[0]);
   };
   std::set<unsigned char> seen;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     CHECK(corrupted(seed) == corrupted(seed));
     seen.insert(corrupted(seed));
   }
-  CHECK(seen.size() == 8);  // every bit occurs, and always exactly one
+  CHECK(seen.size() == 8);  // each of the 8 bits is flipped by some seed, and every seed flips one bit
   for (const unsigned char value : seen) CHECK((value & (value - 1)) == 0);
 }
 
@@ -334,7 +334,7 @@ TEST_CASE("while a flow is held nothing passes, and everything does afterwards")
   CHECK(pipe.flow.withholds());
   pipe.flow.Hold(false);
   pipe.Take();
-  CHECK(pipe.heard == "patience");
+  CHECK(pipe.received == "patience");
 }
 
 TEST_CASE("toxics work together") {

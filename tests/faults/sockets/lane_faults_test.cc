@@ -1,6 +1,6 @@
-// Communicators over real sockets whose connections the proxy cuts, silences, slices and slows. Each case checks that
-// its fault fired and every rank's error. If it can be known, it also checks that all ranks name the same culprit and
-// operation.
+// Tests communicators over real sockets whose connections the proxy cuts, silences, slices and slows. Each case checks
+// that its fault fired, and checks every rank's error. If the ranks can know the culprit and the operation, the case
+// also checks that all of them name the same ones.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -17,7 +17,8 @@ namespace lane_faults_test {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMuch = 100'000;  // elements: enough that byte kMidst of a lane is in the middle of the operation
+// The number of elements. It is so large that byte kMidst of a lane is in the middle of the operation.
+constexpr std::size_t kMuch = 100'000;
 constexpr std::uint64_t kMidst = 50'000;
 
 bool Has(const Status& status, std::string_view part) {
@@ -43,7 +44,7 @@ TEST_CASE(
     const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, kMuch); });
     CHECK(cut->fired.count() == 1);
     StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
-    // Both ends see the same reset; all ranks adopt the higher rank's error.
+    // Both ends see the same reset. All ranks adopt the error of the higher rank at the cut connection.
     CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
     CheckSequence(statuses, 1);
     const ErrorDetails& details = statuses[1].error().details();
@@ -57,8 +58,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a lane that ends (FIN) before a header, in it, in an element or later is told as such, with bytes") {
-  // The limits are in rank 0's first frame to rank 1, and after many frames.
+TEST_CASE("a lane that ends (FIN) before a header, in it, in an element or later is reported as such, with bytes") {
+  // The lane ends at these byte offsets. Three are in rank 0's first frame to rank 1, and the fourth is far beyond that
+  // frame.
   for (const std::uint64_t after : {std::uint64_t{0}, std::uint64_t{32}, std::uint64_t{64 + 1001}, kMidst}) {
     CAPTURE(after);
     ProxiedJob job({.ranks = 3});
@@ -68,19 +70,19 @@ TEST_CASE("a lane that ends (FIN) before a header, in it, in an element or later
     for (const int fault : {8, 11}) StateFault(fault, limit->fired.count(), statuses, {.took = job.took()});
     CheckAllName(statuses, ErrorCode::kConnectionReset, 0);
     CheckSequence(statuses, 1);
-    CHECK(Has(statuses[1], "rank 0 ended its lane to rank 1 while bytes are due"));
+    CHECK(Has(statuses[1], "rank 0 ended its lane to rank 1 while bytes are still expected"));
     CHECK(statuses[1].error().details().bytes_done <= after);
     CHECK(statuses[1].error().details().bytes_due > 0);
   }
 }
 
-TEST_CASE("a message's lane reset in the midst of its body fails the receive, and whatever its sender does next") {
+TEST_CASE("a message's lane reset in the middle of its body fails the receive, and whatever its sender does next") {
   ProxiedJob job;
   const auto cut = job.Add({.stream = LaneStream(0, 1, 1), .from_byte = kMidst}, ResetPeer{});
   const auto statuses = job.Run([](Communicator& c) -> Status {
     std::vector<float> body(kMuch, 1);
-    // A send ends when its buffer is free, which does not show whether the peer has received.
-    if (c.rank() == 0) return ThenMeet(c, c.Send(body.data(), kMuch, DataType::kFloat32, 1, 7));
+    // The barrier is needed because a send ends when its buffer is free, even if the peer has not received the bytes.
+    if (c.rank() == 0) return ThenBarrier(c, c.Send(body.data(), kMuch, DataType::kFloat32, 1, 7));
     const auto received = c.Recv(body.data(), kMuch, DataType::kFloat32, 0, 7);
     return received ? Status{} : Status(tl::unexpected(received.error()));
   });
@@ -92,13 +94,13 @@ TEST_CASE("a message's lane reset in the midst of its body fails the receive, an
 TEST_CASE("a rank whose connections are all reset is dead to all others, who name it") {
   ProxiedJob job({.ranks = 3});
   std::vector<ToxicHandle> cuts;
-  // All three stop in the middle of the operation, so that none has finished it or not begun it.
+  // All three ranks stop in the middle of the operation, so that each of them has begun it and none has finished it.
   std::vector<ToxicHandle> holes;
   for (const Rank r : {0, 1, 2})
     holes.push_back(job.Add({.stream = LaneStream(r, (r + 1) % 3), .from_byte = kMidst}, Timeout{}));
   std::thread cutter([&] {
     for (const ToxicHandle& hole : holes) CHECK(hole->fired.Await(1, kFiring));
-    // Both resets happen at once, while nothing passes. So rank 2 cannot send a notice between them, and the job cannot
+    // Both resets happen while no byte passes. So between the resets, rank 2 cannot send a notice, and the job cannot
     // end.
     CHECK(job.proxy().Pause(""));
     for (const Rank other : {0, 1}) cuts.push_back(job.Add({.stream = ControlStream(other, 2)}, ResetPeer{}));
@@ -119,16 +121,16 @@ TEST_CASE("a rank whose connections are all reset is dead to all others, who nam
     CHECK(error.culprit() == 2);
     CHECK(error.details().sequence == 1);
   }
-  // For the rank that was cut off, the others are lost.
+  // From the view of the rank that was cut off, the other ranks are lost.
   CHECK(CodeOf(statuses[2]) == ErrorCode::kPeerLost);
 }
 
 // ---- silence ----
 
-TEST_CASE("bytes of one way vanish: who waits for them says from whom and how many came, and all ranks hear it") {
+TEST_CASE("bytes of one way vanish: the waiting rank names the sender and how many came, and all ranks get the error") {
   ProxiedJob job({.ranks = 3});
   const auto hole = job.Add({.stream = LaneStream(0, 1), .from_byte = 1000}, Timeout{});
-  const auto statuses = job.Run([](Communicator& c) { return ThenMeet(c, BroadcastDirectly(c, 5000, 500ms)); });
+  const auto statuses = job.Run([](Communicator& c) { return ThenBarrier(c, BroadcastDirectly(c, 5000, 500ms)); });
   CHECK(hole->fired.count() == 1);
   StateFault(6, hole->fired.count(), statuses, {.took = job.took()});
   CheckAllName(statuses, ErrorCode::kTimeout, 0);
@@ -136,12 +138,13 @@ TEST_CASE("bytes of one way vanish: who waits for them says from whom and how ma
   CHECK(Has(statuses[2], "rank 1 waits for rank 0 (936 of 20000 bytes of step"));
 }
 
-TEST_CASE("a black hole both ways, control connection included: each side says whom it cannot hear, in time") {
+TEST_CASE("a black hole both ways, control connection included: each side names the silent one, in time") {
   ProxiedJob job;
   std::vector<ToxicHandle> holes;
   for (const auto& [from, to] : {std::pair<Rank, Rank>{0, 1}, {1, 0}}) {
     holes.push_back(job.Add({.stream = LaneStream(from, to), .from_byte = 1000}, Timeout{}));
-    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});  // from the first control frame on
+    // Takes effect from the first control frame on.
+    job.Add({.stream = ControlStream(from, to), .from_byte = 8}, Timeout{});
   }
   const auto before = std::chrono::steady_clock::now();
   const auto statuses = job.Run([](Communicator& c) { return SumByRing(c, 2000, 400ms); });
@@ -149,7 +152,7 @@ TEST_CASE("a black hole both ways, control connection included: each side says w
   CAPTURE(TextOf(statuses));
   for (const ToxicHandle& hole : holes) CHECK(hole->fired.count() == 1);
   for (const int fault : {6, 14}) StateFault(fault, holes.front()->fired.count(), statuses, {.took = job.took()});
-  // The ranks cannot know more: the cut is symmetric, and no notice crosses it.
+  // These ranks cannot know the culprit, because the cut is symmetric and no notice crosses it.
   for (const Rank r : {0, 1}) {
     const Status& status = statuses[static_cast<std::size_t>(r)];
     CHECK(CodeOf(status) == ErrorCode::kTimeout);
@@ -216,13 +219,13 @@ TEST_CASE("a link of 1 Mbit is slow inside the deadline, and outside of it is na
   for (const Status& status : inside) CHECK(status.has_value());
   CHECK(slow->fired.count() > 10);
 
-  // 200 KB: rank 0 has finished sending at once, because the buffers on the way hold all of them.
-  const auto outside = job.Run([](Communicator& c) { return ThenMeet(c, BroadcastDirectly(c, 50'000, 500ms)); });
+  // Rank 0 finishes sending at once, because the buffers on the way can hold all 200 KB.
+  const auto outside = job.Run([](Communicator& c) { return ThenBarrier(c, BroadcastDirectly(c, 50'000, 500ms)); });
   StateFault(13, slow->fired.count(), outside, {.took = job.took()});
   CheckAllName(outside, ErrorCode::kTimeout, 0);
   CHECK(Has(outside[2], "rank 1 waits for rank 0 ("));
   CHECK(Has(outside[2], "of 200000 bytes of step"));
-  CHECK(Has(outside[2], " arrived, 0."));  // MB/s, of the link's 0.125
+  CHECK(Has(outside[2], " arrived, 0."));  // the rate in MB/s; the link allows 0.125 MB/s
 }
 
 // ---- connecting ----
@@ -241,7 +244,7 @@ TEST_CASE("a listener that does not answer for a while is waited for") {
   for (const Status& status : statuses) CHECK(status.has_value());
 }
 
-// Only rank 1 connects; rank 0 exists but makes no connection of its own.
+// Only rank 1 connects. Rank 0 exists, but connects to no rank.
 Status FirstError(ProxiedJob& job) {
   return job.Run([](Communicator& c) { return c.rank() == 1 ? SumByRing(c, 1000) : Status{}; })[1];
 }
@@ -256,7 +259,7 @@ TEST_CASE("a listener that refuses is named with every address tried and the rea
   StateFault(24, job.proxy().counters().refused.count(), {status}, {.took = job.took()});
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
-  CHECK(Has(status, "every address of it refuses them: 127.0.0.1:"));
+  CHECK(Has(status, "All its addresses refuse connections: 127.0.0.1:"));
   CHECK(Has(status, "Connection refused"));
 }
 
@@ -271,7 +274,7 @@ TEST_CASE("a listener that accepts and never answers is named with its address, 
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().culprit() == 0);
   CHECK(Has(status, "127.0.0.1:"));
-  CHECK(Has(status, "it has taken the connection, and not answered yet"));
+  CHECK(Has(status, "it has accepted the connection, but has not answered yet"));
 }
 
 }  // namespace lane_faults_test

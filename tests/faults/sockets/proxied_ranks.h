@@ -1,5 +1,5 @@
-// N ranks as threads, each with its own TCP transport behind a proxy: tests of how communicators react to faults of
-// real sockets.
+// N ranks as threads, each with its own TCP transport behind a proxy. Tests use them to check how communicators react
+// to faults of real sockets.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -25,11 +25,11 @@
 
 namespace rondo::fault {
 
-inline constexpr std::chrono::seconds kFiring{20};  // the longest wait for a fault to fire
+inline constexpr std::chrono::seconds kFiring{20};  // the longest time to wait for a fault to fire
 
 struct JobOptions {
   int ranks = 2;
-  Duration timeout = std::chrono::seconds(20);  // far longer than anything in a test should take
+  Duration timeout = std::chrono::seconds(20);  // far longer than anything in a test takes
   std::uint64_t seed = 1;
   std::function<void(Rank, TcpOptions&)> adjust_tcp = nullptr;
   std::function<void(Rank, CommunicatorOptions&)> adjust = nullptr;
@@ -64,17 +64,17 @@ class ProxiedJob {
     return *handle;
   }
 
-  // How long the last Run took, including the creation of communicators: an upper bound of the time until a rank got
-  // its error.
+  // The time that the latest Run took, including the creation of communicators. It is an upper bound of the time until
+  // a rank got its error.
   Duration took() const { return took_; }
 
-  // Runs `body` on a thread for each rank and returns each result. All bodies begin after all communicators are made,
-  // and all communicators live until all bodies have returned, as in a job whose ranks begin and end together.
+  // Runs `body` on a thread for each rank and returns each result. All bodies begin after all communicators have been
+  // made. All communicators live until all bodies have returned, as in a job whose ranks begin and end together.
   std::vector<Status> Run(const std::function<Status(Communicator&)>& body) {
     const SteadyClock clock;
     const TimePoint begun = clock.Now();
     RankJob job{.transports = transports_, .peers = peers_, .timeout = options_.timeout};
-    job.id = ++runs_;  // bytes that remain from an earlier run belong to another communicator
+    job.id = ++runs_;  // a new id, so that bytes that remain from an earlier run belong to another communicator
     if (options_.adjust) job.adjust = [this](CommunicatorOptions& options) { options_.adjust(options.rank, options); };
     std::vector<Status> statuses(transports_.size());
     std::barrier<> all(options_.ranks);
@@ -105,7 +105,7 @@ inline std::string TextOf(const std::vector<Status>& statuses) {
 }
 inline ErrorCode CodeOf(const Status& status) { return status ? ErrorCode{} : status.error().code(); }
 
-// A sum over all ranks by ring. Checks every element if the sum succeeds.
+// Sums over all ranks by the ring algorithm. If the sum succeeds, checks every element.
 inline Status SumByRing(Communicator& communicator, std::size_t count, Duration timeout = std::chrono::seconds(20)) {
   const int world = communicator.world_size();
   const int sum_of_ranks = world * (world - 1) / 2;
@@ -121,7 +121,7 @@ inline Status SumByRing(Communicator& communicator, std::size_t count, Duration 
   return {};
 }
 
-// A broadcast from rank 0, which uses a separate lane to every rank. Checks every element if the broadcast succeeds.
+// Broadcasts from rank 0, which uses a separate lane to every rank. If the broadcast succeeds, checks every element.
 inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, Duration timeout) {
   std::vector<std::uint32_t> values(count, 0);
   if (communicator.rank() == 0)
@@ -134,17 +134,17 @@ inline Status BroadcastDirectly(Communicator& communicator, std::size_t count, D
   return {};
 }
 
-// Returns an operation's error, or that of a barrier after it.
-inline Status ThenMeet(Communicator& communicator, const Status& status) {
+// Returns the operation's error. If it has none, returns the result of a barrier after it.
+inline Status ThenBarrier(Communicator& communicator, const Status& status) {
   return status ? communicator.Barrier() : status;
 }
 
-// Returns an operation's error, or that of the Close after it.
+// Returns the operation's error. If it has none, returns the result of Close after it.
 inline Status ThenClose(Communicator& communicator, const Status& status) {
   return status ? communicator.Close() : status;
 }
 
-// Checks that every rank failed with this code, names this culprit, and has the same text.
+// Checks that every rank failed with this code, names this culprit, and has the same text as the other ranks.
 inline void CheckAllName(const std::vector<Status>& statuses, ErrorCode code, Rank culprit) {
   CAPTURE(TextOf(statuses));
   for (const Status& status : statuses) {

@@ -1,6 +1,6 @@
-// The proxy over real sockets: the effect of each verb at both ends, and that it fired. flow_test.cc has the effect of
-// toxics on a stream in detail. The tests here cover sockets, ends and resets, listeners, and toxics that are added and
-// removed.
+// Tests the proxy over real sockets: the effect of each function at both ends, and that the effect was counted.
+// flow_test.cc has the effects of toxics on a stream in detail. The tests here are about sockets, ends and resets,
+// listeners, and toxics that are added and removed.
 #include "transport/fault/proxy.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ struct Scene {
     REQUIRE_MESSAGE(listening, listening.error().ToString());
     port = *listening;
   }
-  // Both ends of a new connection: the client's, and the one that the host accepted.
+  // Returns both ends of a new connection: the client's end, and the end that the host accepted.
   std::pair<Talker, Talker> Connect() {
     Talker caller = Talker::To(port);
     REQUIRE(caller.error() == 0);
@@ -50,21 +50,22 @@ struct Scene {
 
 bool Fired(const ToxicHandle& toxic, std::uint64_t times = 1) { return toxic->fired.Await(times, kPatience); }
 
-TEST_CASE("without toxics a proxy cannot be told from the host: bytes both ways, the end of each way by itself") {
+TEST_CASE(
+    "without toxics a proxy cannot be distinguished from the host: bytes both ways, the end of each way by itself") {
   Scene scene;
   auto [caller, server] = scene.Connect();
-  const std::string much(3 << 20, 'm');  // more than all buffers on the way can hold
+  const std::string much(3 << 20, 'm');  // more bytes than all buffers on the way can hold
   std::thread sender([&caller = caller, &much] {
     CHECK(caller.Say(much));
     caller.SayEnd();
   });
-  CHECK(server.HearAll() == much);
+  CHECK(server.ReceiveAll() == much);
   CHECK(server.error() == 0);
   sender.join();
   CHECK(server.Say("after your end"));
-  CHECK(caller.Hear(14) == "after your end");
+  CHECK(caller.Receive(14) == "after your end");
   server.SayEnd();
-  CHECK(caller.HearAll().empty());
+  CHECK(caller.ReceiveAll().empty());
   CHECK(caller.error() == 0);
   CHECK(scene.proxy->counters().connections.load() == 1);
   CHECK(scene.proxy->counters().bytes.load() == much.size() + 14);
@@ -75,10 +76,10 @@ TEST_CASE("a reset by one end is a reset for the other") {
   for (const bool caller_resets : {true, false}) {
     auto [caller, server] = scene.Connect();
     REQUIRE(caller.Say("x"));
-    REQUIRE(server.Hear(1) == "x");
+    REQUIRE(server.Receive(1) == "x");
     (caller_resets ? caller : server).Reset();
     Talker& other = caller_resets ? server : caller;
-    CHECK(other.HearAll().empty());
+    CHECK(other.ReceiveAll().empty());
     CHECK(other.error() == ECONNRESET);
   }
 }
@@ -87,7 +88,7 @@ TEST_CASE("where the target refuses, its caller is reset, and the proxy counts i
   Scene scene;
   scene.host.Close();
   Talker caller = Talker::To(scene.port);
-  CHECK(caller.HearAll().empty());
+  CHECK(caller.ReceiveAll().empty());
   CHECK(caller.error() == ECONNRESET);
   CHECK(scene.proxy->counters().unreachable.load() == 1);
 }
@@ -98,7 +99,7 @@ TEST_CASE("latency delays an answer by as much") {
   auto [caller, server] = scene.Connect();
   const auto before = std::chrono::steady_clock::now();
   REQUIRE(caller.Say("ping"));
-  CHECK(server.Hear(4) == "ping");
+  CHECK(server.Receive(4) == "ping");
   CHECK(std::chrono::steady_clock::now() - before >= 50ms);
   CHECK(late->fired.count() >= 1);
 }
@@ -109,7 +110,7 @@ TEST_CASE("a bandwidth makes a transfer take its time") {
   auto [caller, server] = scene.Connect();
   const auto before = std::chrono::steady_clock::now();
   REQUIRE(server.Say(std::string(20'000, 's')));
-  CHECK(caller.Hear(20'000) == std::string(20'000, 's'));
+  CHECK(caller.Receive(20'000) == std::string(20'000, 's'));
   CHECK(std::chrono::steady_clock::now() - before >= 90ms);
   CHECK(slow->fired.count() >= 10);
 }
@@ -120,25 +121,25 @@ TEST_CASE("slow_close holds the end back, the bytes before it not") {
   auto [caller, server] = scene.Connect();
   REQUIRE(caller.Say("bye"));
   caller.SayEnd();
-  CHECK(server.Hear(3) == "bye");
+  CHECK(server.Receive(3) == "bye");
   CHECK(Fired(slow));
-  CHECK(server.HearsNothing());
-  CHECK(server.HearAll().empty());
+  CHECK(server.ReceivesNothing());
+  CHECK(server.ReceiveAll().empty());
   CHECK(server.error() == 0);
 }
 
-TEST_CASE("a black hole one way lets the other way live; nobody is told; healed, all of it arrives") {
+TEST_CASE("a black hole one way lets the other way live, without any error; healed, all of it arrives") {
   Scene scene;
   const auto hole = scene.Add({.way = Way::kToServer, .from_byte = 2}, Timeout{});
   auto [caller, server] = scene.Connect();
   REQUIRE(caller.Say("abcdef"));
-  CHECK(server.Hear(2) == "ab");
+  CHECK(server.Receive(2) == "ab");
   CHECK(Fired(hole));
-  CHECK(server.HearsNothing());
+  CHECK(server.ReceivesNothing());
   REQUIRE(server.Say("still here"));
-  CHECK(caller.Hear(10) == "still here");
+  CHECK(caller.Receive(10) == "still here");
   scene.proxy->Remove(hole);
-  CHECK(server.Hear(4) == "cdef");
+  CHECK(server.Receive(4) == "cdef");
 }
 
 TEST_CASE("a black hole both ways hides even that an end has died") {
@@ -146,10 +147,10 @@ TEST_CASE("a black hole both ways hides even that an end has died") {
   const auto hole = scene.Add({.from_byte = 1}, Timeout{});
   auto [caller, server] = scene.Connect();
   REQUIRE(caller.Say("x"));
-  REQUIRE(server.Hear(1) == "x");
+  REQUIRE(server.Receive(1) == "x");
   caller.Reset();
   CHECK(Fired(hole));
-  CHECK(server.HearsNothing());
+  CHECK(server.ReceivesNothing());
 }
 
 TEST_CASE("reset_peer resets both ends, at once or after so many bytes") {
@@ -157,12 +158,12 @@ TEST_CASE("reset_peer resets both ends, at once or after so many bytes") {
     Scene scene;
     const auto cut = scene.Add({.way = Way::kToServer, .from_byte = after}, ResetPeer{});
     auto [caller, server] = scene.Connect();
-    caller.Say("0123456789");  // may already find the reset
-    const std::string heard = server.HearAll();
-    CHECK(heard == std::string("0123456789").substr(0, heard.size()));
-    CHECK(heard.size() <= after);  // a reset destroys unread bytes
+    caller.Say("0123456789");  // may fail, because the connection may have been reset already
+    const std::string received = server.ReceiveAll();
+    CHECK(received == std::string("0123456789").substr(0, received.size()));
+    CHECK(received.size() <= after);  // a reset destroys unread bytes
     CHECK(server.error() == ECONNRESET);
-    CHECK(caller.HearAll().empty());
+    CHECK(caller.ReceiveAll().empty());
     CHECK(caller.error() == ECONNRESET);
     CHECK(cut->fired.count() == 1);
   }
@@ -174,15 +175,15 @@ TEST_CASE("a slicer's bytes come one by one, all of them and in order") {
   auto [caller, server] = scene.Connect();
   const std::string text = "one byte at a time";
   REQUIRE(caller.Say(text));
-  std::string heard;
+  std::string received;
   std::size_t longest = 0;
-  while (heard.size() < text.size()) {
-    const std::string some = server.HearSome();
+  while (received.size() < text.size()) {
+    const std::string some = server.ReceiveSome();
     REQUIRE_FALSE(some.empty());
     longest = std::max(longest, some.size());
-    heard += some;
+    received += some;
   }
-  CHECK(heard == text);
+  CHECK(received == text);
   CHECK(longest < text.size());
   CHECK(slicer->fired.count() >= text.size() / 2);
 }
@@ -192,20 +193,20 @@ TEST_CASE("limit_data ends a way after exactly so many bytes, and the other way 
   const auto limit = scene.Add({.way = Way::kToServer, .from_byte = 4}, LimitData{});
   auto [caller, server] = scene.Connect();
   REQUIRE(caller.Say("truncated"));
-  CHECK(server.HearAll() == "trun");
+  CHECK(server.ReceiveAll() == "trun");
   CHECK(server.error() == 0);
   CHECK(limit->fired.count() == 1);
-  REQUIRE(caller.Say(" and more, which nobody hears"));
+  REQUIRE(caller.Say(" and more, which is lost"));
   REQUIRE(server.Say("what?"));
-  CHECK(caller.Hear(5) == "what?");
+  CHECK(caller.Receive(5) == "what?");
 }
 
-TEST_CASE("corrupt turns over the bit it was told to") {
+TEST_CASE("corrupt flips the bit it was asked to") {
   Scene scene;
   const auto flip = scene.Add({.way = Way::kToClient, .from_byte = 3}, Corrupt{.bit = 5});
   auto [caller, server] = scene.Connect();
   REQUIRE(server.Say("abcdef"));
-  CHECK(caller.Hear(6) == "abcDef");
+  CHECK(caller.Receive(6) == "abcDef");
   CHECK(flip->fired.count() == 1);
 }
 
@@ -217,26 +218,26 @@ TEST_CASE(
   CHECK(scene.proxy->counters().refused.count() == 1);
   CHECK(Talker::To(scene.port).error() == ECONNREFUSED);
   REQUIRE(caller.Say("we go on"));
-  CHECK(server.Hear(8) == "we go on");
+  CHECK(server.Receive(8) == "we go on");
   REQUIRE(scene.proxy->AcceptAgain("host"));
   auto [late_caller, late_server] = scene.Connect();
   REQUIRE(late_caller.Say("hello"));
-  CHECK(late_server.Hear(5) == "hello");
+  CHECK(late_server.Receive(5) == "hello");
 }
 
-TEST_CASE("while a listener is paused nothing passes and nobody is taken; then everything goes on") {
+TEST_CASE("while a listener is paused nothing passes and no client is taken; then everything goes on") {
   Scene scene;
   auto [caller, server] = scene.Connect();
   REQUIRE(scene.proxy->Pause("host"));
-  Talker late = Talker::To(scene.port);  // the kernel lets it connect
+  Talker late = Talker::To(scene.port);  // succeeds, because the kernel accepts the connection
   CHECK(late.error() == 0);
   REQUIRE(late.Say("late"));
   REQUIRE(caller.Say("early"));
   CHECK(scene.proxy->counters().paused.Await(2, kPatience));
-  CHECK(server.HearsNothing());
+  CHECK(server.ReceivesNothing());
   REQUIRE(scene.proxy->Resume("host"));
-  CHECK(server.Hear(5) == "early");
-  CHECK(scene.host.Accept().Hear(4) == "late");
+  CHECK(server.Receive(5) == "early");
+  CHECK(scene.host.Accept().Receive(4) == "late");
 }
 
 TEST_CASE("a toxic may be meant for the k-th connection alone") {
@@ -246,11 +247,11 @@ TEST_CASE("a toxic may be meant for the k-th connection alone") {
     CAPTURE(number);
     auto [caller, server] = scene.Connect();
     if (number == 2) {
-      CHECK(caller.HearAll().empty());
+      CHECK(caller.ReceiveAll().empty());
       CHECK(caller.error() == ECONNRESET);
     } else {
       REQUIRE(caller.Say("x"));
-      CHECK(server.Hear(1) == "x");
+      CHECK(server.Receive(1) == "x");
     }
   }
   CHECK(cut->fired.count() == 1);
@@ -260,15 +261,15 @@ TEST_CASE("toxics come and go while bytes flow") {
   Scene scene;
   auto [caller, server] = scene.Connect();
   REQUIRE(caller.Say("a"));
-  CHECK(server.Hear(1) == "a");
+  CHECK(server.Receive(1) == "a");
   const auto hole = scene.Add({}, Timeout{});
   REQUIRE(caller.Say("b"));
   CHECK(Fired(hole));
-  CHECK(server.HearsNothing());
+  CHECK(server.ReceivesNothing());
   scene.proxy->RemoveAll();
-  CHECK(server.Hear(1) == "b");
+  CHECK(server.Receive(1) == "b");
   const auto cut = scene.Add({}, ResetPeer{});
-  CHECK(server.HearAll().empty());
+  CHECK(server.ReceiveAll().empty());
   CHECK(server.error() == ECONNRESET);
   CHECK(cut->fired.count() == 1);
 }
@@ -280,9 +281,9 @@ TEST_CASE("full buffers hold up the sender, not the proxy") {
   auto [caller, server] = scene.Connect();
   for (int i = 0; i < 100; ++i) {
     REQUIRE(caller.Say("x"));
-    REQUIRE(server.Hear(1) == "x");
+    REQUIRE(server.Receive(1) == "x");
   }
-  CHECK(full_server.Hear(20 << 20).size() == 20 << 20);
+  CHECK(full_server.Receive(20 << 20).size() == 20 << 20);
   sender.join();
 }
 
@@ -290,24 +291,24 @@ TEST_CASE("one connection too many is reset and counted") {
   Scene scene(ProxyOptions{.max_connections = 1});
   auto [caller, server] = scene.Connect();
   Talker second = Talker::To(scene.port);
-  CHECK(second.HearAll().empty());
+  CHECK(second.ReceiveAll().empty());
   CHECK(second.error() == ECONNRESET);
   CHECK(scene.proxy->counters().beyond_limit.load() == 1);
   REQUIRE(caller.Say("x"));
-  CHECK(server.Hear(1) == "x");
+  CHECK(server.Receive(1) == "x");
 }
 
 TEST_CASE("when the proxy goes, its connections are reset") {
   std::optional<Scene> scene(std::in_place);
   auto [caller, server] = scene->Connect();
   REQUIRE(caller.Say("x"));
-  REQUIRE(server.Hear(1) == "x");
+  REQUIRE(server.Receive(1) == "x");
   scene->proxy.reset();
-  CHECK(caller.HearAll().empty());
+  CHECK(caller.ReceiveAll().empty());
   CHECK(caller.error() == ECONNRESET);
 }
 
-TEST_CASE("wrong arguments are told by name") {
+TEST_CASE("wrong arguments are refused by name") {
   Scene scene;
   const auto code = [](const auto& result) {
     REQUIRE(!result);
@@ -321,11 +322,11 @@ TEST_CASE("wrong arguments are told by name") {
     CHECK(listening.error().message().find(std::string(to).substr(0, std::string(to).find(':'))) != std::string::npos);
   }
   CHECK(code(scene.proxy->Listen({.at = "192.0.2.1", .to = "127.0.0.1:1"})) == ErrorCode::kInvalidArgument);
-  const auto nobody = scene.proxy->Add({.listener = "nobody"}, ResetPeer{});
-  CHECK(code(nobody) == ErrorCode::kInvalidArgument);
-  CHECK(nobody.error().message().find("'nobody'") != std::string::npos);
+  const auto unknown = scene.proxy->Add({.listener = "unknown"}, ResetPeer{});
+  CHECK(code(unknown) == ErrorCode::kInvalidArgument);
+  CHECK(unknown.error().message().find("'unknown'") != std::string::npos);
   CHECK(code(scene.proxy->Add({}, Slicer{.slice_bytes = 0})) == ErrorCode::kInvalidArgument);
-  CHECK(code(scene.proxy->Pause("nobody")) == ErrorCode::kInvalidArgument);
+  CHECK(code(scene.proxy->Pause("unknown")) == ErrorCode::kInvalidArgument);
   CHECK(code(Proxy::Start({.buffer_bytes = 0})) == ErrorCode::kInvalidArgument);
 }
 
@@ -350,7 +351,7 @@ TEST_CASE("IPv6 listens and is reached like IPv4") {
   Talker caller(std::move(fd));
   Talker server(Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   REQUIRE(caller.Say("six"));
-  CHECK(server.Hear(3) == "six");
+  CHECK(server.Receive(3) == "six");
 }
 
 }  // namespace proxy_test

@@ -1,4 +1,5 @@
-// Plain blocking sockets on loopback, for tests of a proxy with any bytes. Blocking calls end after kPatience.
+// Plain blocking sockets on loopback, for tests that send any bytes through a proxy. Blocking calls end after
+// kPatience.
 #pragma once
 
 #include <arpa/inet.h>
@@ -68,16 +69,16 @@ class Talker {
     setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
     fd_.Close();
   }
-  // The result of one read: empty at the end of the stream, or if error() is set.
-  std::string HearSome() {
+  // The bytes of one read. Empty: the stream has ended, or error() is set.
+  std::string ReceiveSome() {
     std::string some(64 * 1024, '\0');
     const ssize_t got = recv(fd_.get(), some.data(), some.size(), 0);
     if (got < 0) error_ = errno;
     some.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return some;
   }
-  // Reads exactly that many bytes, or fewer if the connection ends before.
-  std::string Hear(std::size_t bytes) {
+  // Reads exactly that many bytes, or fewer if the connection ends earlier.
+  std::string Receive(std::size_t bytes) {
     std::string all(bytes, '\0');
     std::size_t done = 0;
     while (done < bytes) {
@@ -89,14 +90,15 @@ class Talker {
     all.resize(done);
     return all;
   }
-  // Reads until the end of the stream, orderly (error() is 0) or not.
-  std::string HearAll() {
+  // Reads until the end of the stream. If the end was orderly, error() is 0.
+  std::string ReceiveAll() {
     std::string all;
-    for (std::string some = HearSome(); !some.empty(); some = HearSome()) all += some;
+    for (std::string some = ReceiveSome(); !some.empty(); some = ReceiveSome()) all += some;
     return all;
   }
-  // Whether no byte arrives for a moment. For checks that bytes are held back, for which there is no event.
-  bool HearsNothing() {
+  // Whether no byte arrives for a moment. Tests check in this way that bytes are held back, because no event reports
+  // that.
+  bool ReceivesNothing() {
     char byte = 0;
     const timeval moment{.tv_sec = 0, .tv_usec = 30'000};
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);

@@ -1,5 +1,5 @@
-// A rendezvous store behind a proxy that is late, refuses, is slow, is cut off or is silent: the errors of ranks that
-// meet through it. Also that a job whose ranks have met does not need the store any more.
+// Tests a rendezvous through a store behind a proxy. The store is late, refuses, is slow, is cut off or is silent, and
+// the tests check the ranks' errors. They also check that a job does not need the store after the rendezvous.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace store_faults_test {
 
 using namespace std::chrono_literals;
 
-// A store, and a listener in front of it for each rank, called "store of rank 1" and so on.
+// A store, and for each rank a listener in front of it, called "store of rank 1" and so on.
 struct Scene {
   explicit Scene(int world_size) : ranks(world_size) {
     TcpStoreServer::Options options;
@@ -48,7 +48,7 @@ struct Scene {
     REQUIRE_MESSAGE(handle, handle.error().ToString());
     return *handle;
   }
-  Result<std::unique_ptr<Communicator>> Meet(Rank rank, Duration timeout, Logger* logger = nullptr) const {
+  Result<std::unique_ptr<Communicator>> ConnectRank(Rank rank, Duration timeout, Logger* logger = nullptr) const {
     ConnectOptions options;
     options.rendezvous = urls[static_cast<std::size_t>(rank)];
     options.rank = rank;
@@ -60,23 +60,23 @@ struct Scene {
     options.logger = logger;
     return Connect(options);
   }
-  // On a thread for each rank, meets the others and then runs `body`.
+  // Runs a thread for each rank, which connects and then runs `body`.
   std::vector<Status> Run(Duration timeout, const std::function<Status(Communicator&)>& body,
                           Logger* logger = nullptr) {
     std::vector<Status> statuses(static_cast<std::size_t>(ranks));
     OnThreads(ranks, [&](Rank r) {
-      const auto communicator = Meet(r, timeout, logger);
+      const auto communicator = ConnectRank(r, timeout, logger);
       Status& status = statuses[static_cast<std::size_t>(r)];
       status = communicator ? body(**communicator) : Status(tl::unexpected(communicator.error()));
     });
     return statuses;
   }
 
-  // Meets others with a deadline of 300 ms, and with longer ones until the toxic has fired: on a slow machine a rank
-  // may not come so far within a short one.
-  Result<std::unique_ptr<Communicator>> MeetUntilFired(Rank rank, const ToxicHandle& toxic) const {
+  // Connects with a deadline of 300 ms, and then with longer ones until the toxic has fired. On a slow machine a rank
+  // may not reach the toxic within a short deadline.
+  Result<std::unique_ptr<Communicator>> ConnectUntilFired(Rank rank, const ToxicHandle& toxic) const {
     for (Duration timeout = 300ms;; timeout *= 4) {
-      auto met = Meet(rank, timeout);
+      auto met = ConnectRank(rank, timeout);
       if (toxic->fired.count() > 0 || timeout > 5s) return met;
     }
   }
@@ -98,12 +98,12 @@ void CheckAllWell(const std::vector<Status>& statuses) {
   for (const Status& status : statuses) CHECK(status.has_value());
 }
 
-// Calls `react` when the log says that the store does not exist yet.
+// Calls `react` when the log says that no store answers yet.
 class WhenNotThere final : public Logger {
  public:
   explicit WhenNotThere(std::function<void()> react) : react_(std::move(react)) {}
   void Write(LogLevel, std::string_view text) override {
-    if (text.find("is not there yet") == std::string_view::npos) return;
+    if (text.find("there is no store at") == std::string_view::npos) return;
     const std::lock_guard lock(mutex_);
     react_();
   }
@@ -131,7 +131,7 @@ TEST_CASE("a store that refuses at first is called again until it is there") {
 TEST_CASE("a store that goes on refusing is unreachable at the deadline, with its address and the reason") {
   Scene scene(2);
   REQUIRE(scene.proxy->Refuse(Scene::NameFor(1)));
-  const auto alone = scene.Meet(1, 300ms);
+  const auto alone = scene.ConnectRank(1, 300ms);
   CHECK(scene.proxy->counters().refused.count() == 1);
   REQUIRE_FALSE(alone.has_value());
   StateFault(20, scene.proxy->counters().refused.count(), alone.error());
@@ -143,22 +143,24 @@ TEST_CASE("a store that goes on refusing is unreachable at the deadline, with it
 TEST_CASE("a store that accepts and says nothing is unreachable at the deadline, and that is what it says") {
   Scene scene(2);
   const auto hole = scene.Add({.listener = Scene::NameFor(1)}, Timeout{});
-  const auto alone = scene.MeetUntilFired(1, hole);
+  const auto alone = scene.ConnectUntilFired(1, hole);
   CHECK(hole->fired.count() > 0);
   REQUIRE_FALSE(alone.has_value());
   StateFault(21, hole->fired.count(), alone.error());
   CAPTURE(alone.error().ToString());
   CHECK(alone.error().code() == ErrorCode::kUnreachable);
-  CHECK(alone.error().message().find(scene.AddressFor(1) + ": it accepted, but did not answer our hello in time") !=
+  CHECK(alone.error().message().find(
+            scene.AddressFor(1) +
+            ": the store accepted the connection, but did not answer this process's hello in time") !=
         std::string::npos);
 }
 
-TEST_CASE("a store lost in the midst of the meeting is told at once, with its address") {
+TEST_CASE("a store lost during the rendezvous is reported at once, with its address") {
   Scene scene(2);
   Result<std::unique_ptr<Communicator>> waiting = Fail(ErrorCode::kInternal, "did not run");
   const auto before = std::chrono::steady_clock::now();
-  std::thread rank([&] { waiting = scene.Meet(0, 20s); });
-  // When its entry is in the store, it waits for the other ranks.
+  std::thread rank([&] { waiting = scene.ConnectRank(0, 20s); });
+  // When the rank's entry is in the store, the rank waits for the other ranks.
   TcpStoreClient::Options direct;
   direct.address = *ParseHostPort(scene.server->address());
   direct.deadline = SteadyClock().Now() + 20s;
@@ -176,7 +178,7 @@ TEST_CASE("a store lost in the midst of the meeting is told at once, with its ad
   CHECK(waiting.error().message().find(scene.AddressFor(0)) != std::string::npos);
 }
 
-TEST_CASE("a slow store makes the meeting slow, nothing else") {
+TEST_CASE("a slow store makes the rendezvous slow, nothing else") {
   Scene scene(3);
   const auto late = scene.Add({}, Latency{.delay = 15ms, .jitter = 10ms});
   const auto narrow = scene.Add({}, Bandwidth{.bytes_per_second = 50'000});
@@ -187,7 +189,7 @@ TEST_CASE("a slow store makes the meeting slow, nothing else") {
   CHECK(narrow->fired.count() > 10);
 }
 
-TEST_CASE("a store in slices of one byte, and one that falls silent for a while, do for a meeting") {
+TEST_CASE("a store in slices of one byte, and one that falls silent for a while, suffice for a rendezvous") {
   Scene scene(2);
   const auto slicer = scene.Add({}, Slicer{.slice_bytes = 1});
   const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToClient, .from_byte = 30}, Timeout{});
@@ -205,7 +207,7 @@ TEST_CASE("a store in slices of one byte, and one that falls silent for a while,
 
 TEST_CASE("a store that answers all but one rank: that one names store and key, the others name that rank") {
   Scene scene(3);
-  // Nothing reaches rank 1 after the answer to its hello (14 bytes).
+  // No byte reaches rank 1 after the reply to its hello (14 bytes).
   const auto hole = scene.Add({.listener = Scene::NameFor(1), .way = Way::kToClient, .from_byte = 14}, Timeout{});
   const auto statuses = scene.Run(3s, SumAndClose);
   CHECK(hole->fired.count() == 1);
@@ -224,13 +226,13 @@ TEST_CASE("a store that answers all but one rank: that one names store and key, 
 
 TEST_CASE("a bit turned over in what the store says is never taken for an answer of another length") {
   Scene scene(1);
-  // The first answer's length, id and kind (docs/WIRE.md, "Store protocol"). It follows the 14 bytes of the answer to
-  // the hello.
+  // Bytes of the length, id and kind of the store's first answer (docs/WIRE.md, "Store protocol"). The answer follows
+  // the 14 bytes of the reply to the hello.
   for (const std::uint64_t byte : {14, 16, 17, 18, 25, 26}) {
     CAPTURE(byte);
     const auto flip = scene.Add({.way = Way::kToClient, .from_byte = byte}, Corrupt{.bit = 7});
     const auto before = std::chrono::steady_clock::now();
-    const auto alone = scene.MeetUntilFired(0, flip);
+    const auto alone = scene.ConnectUntilFired(0, flip);
     CHECK(std::chrono::steady_clock::now() - before < 20s);
     CHECK(flip->fired.count() == 1);
     scene.proxy->Remove(flip);
@@ -243,7 +245,7 @@ TEST_CASE("a bit turned over in what the store says is never taken for an answer
   }
 }
 
-TEST_CASE("after the meeting the store may die: operations go on") {
+TEST_CASE("after the rendezvous the store may die: operations go on") {
   Scene scene(2);
   std::mutex once;
   std::vector<ToxicHandle> cuts;

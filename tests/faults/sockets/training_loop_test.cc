@@ -1,6 +1,6 @@
-// How a user can test that a training loop survives network faults: the program of docs/FAULTS.md. Two ranks train over
-// connections that the test cuts in the middle of a step. Both learn which rank was lost, meet again, and end with the
-// result of an undisturbed run.
+// Tests that a training loop survives network faults. This is the example program of docs/FAULTS.md. Two ranks train
+// over connections that the test cuts in the middle of a step. Both find out which rank was lost, connect again, and
+// end with the result of an undisturbed run.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace training_loop_test {
 constexpr int kSteps = 10;
 constexpr std::size_t kWeights = 50'000;
 
-// Stands for your training loop: continues from `step` until the end or an error.
+// Takes the place of the user's training loop. It continues from `step` until the end or an error.
 Status Train(Communicator& communicator, std::vector<float>& weights, int& step) {
   while (step < kSteps) {
     std::vector<float> gradient(kWeights, static_cast<float>(communicator.rank() + 1));
@@ -36,7 +36,8 @@ Status Train(Communicator& communicator, std::vector<float>& weights, int& step)
   return communicator.Close();
 }
 
-// A step may have ended on one rank while the other's was cut: both continue from the later step.
+// A step may have ended on one rank, while the connection was cut before it ended on the other. Both continue from the
+// later step.
 Status Agree(Communicator& communicator, std::vector<float>& weights, int& step) {
   const std::int32_t own = step;
   std::vector<std::int32_t> steps(static_cast<std::size_t>(communicator.world_size()));
@@ -92,7 +93,7 @@ TEST_CASE("a training loop whose connection is cut in the midst of a step goes o
   }
   for (std::thread& rank : ranks) rank.join();
 
-  CHECK((*cut)->fired.count() == 1);  // otherwise nothing was tested
+  CHECK((*cut)->fired.count() == 1);  // otherwise the test would prove nothing
   for (const auto& own : weights) CHECK(own == std::vector<float>(kWeights, 3.0f * kSteps));
 }
 

@@ -1,24 +1,21 @@
 /*
- * bench.h - the timing and checking that the drivers of all libraries share,
- * so that only the libraries differ in a comparison (C11 and C++).
+ * bench.h - timing and checks that the benchmark programs of all libraries share, so that only the libraries differ in
+ * a comparison (C11 and C++).
  *
  * What is timed
- *   Unrooted collectives run back to back. One iteration's time is the
- *   largest, over the ranks, of that rank's own call duration.
- *   Rooted collectives (broadcast, reduce, gather, scatter) start behind a
- *   barrier. One iteration's time is the last rank's end minus the root's
- *   start, so all ranks must share CLOCK_MONOTONIC (one machine; network
- *   namespaces are fine).
- *   wall_us is the wall time of the whole loop / iterations (mean when rooted).
+ *   Unrooted collectives run back to back. The time of one iteration is the duration of the call on the slowest rank.
+ *   Rooted collectives (broadcast, reduce, gather, scatter) start after a barrier. The time of one iteration is from
+ *   the root's start to the end on the slowest rank, so all ranks must share CLOCK_MONOTONIC (one machine; network
+ *   namespaces are fine). wall_us is the wall time of the whole loop divided by the number of iterations; for rooted
+ *   collectives it is the mean time of an iteration.
  * Output
- *   Rank 0 writes one line with a JSON object per point to stdout; see the
- *   printf at the end. bytes is the size as in nccl-tests, that of a rank's
- *   largest buffer. For all_reduce, reduce and broadcast it is the vector. For
- *   all_gather, gather, reduce_scatter, scatter and all_to_all it is ranks *
- *   block, a multiple of 4 * ranks.
+ *   Rank 0 writes one line with a JSON object per point to stdout; see the printf at the end. bytes is the size as in
+ *   nccl-tests, which is the size of a rank's largest buffer. For all_reduce, reduce and broadcast it is the size of
+ *   the vector. For all_gather, gather, reduce_scatter, scatter and all_to_all it is ranks * block, a multiple of
+ *   4 * ranks.
  * Checking
- *   The driver checks every element of the first result on every rank and
- *   passes the verdict in bench_case.ok. One wrong rank makes the point wrong.
+ *   Each benchmark program checks every element of the first result on every rank and passes the verdict in
+ *   bench_case.ok. If one rank is wrong, the whole point counts as wrong.
  */
 #pragma once
 // NOLINTBEGIN(modernize-*): C11 too
@@ -34,7 +31,7 @@
 #define BENCH_MIN_ITERS 5
 #define BENCH_MAX_SIZES 64
 
-/* What the measuring loop needs to know of the library under test. */
+/* The functions and settings that the measuring loop needs for the library under test. */
 struct bench_env {
   const char* program;
   int rank, ranks;
@@ -49,7 +46,7 @@ struct bench_case {
   const char *collective, *algorithm, *place; /* place: "in" or "out" */
   size_t bytes;
   int rooted; /* root is rank 0 */
-  int ok;     /* whether the result on this rank was right */
+  int ok;     /* whether the result on this rank was correct */
   void (*run)(void* arg);
   void* arg;
 };
@@ -90,7 +87,7 @@ static inline int bench_is_from(const float* v, size_t n, size_t first, int rank
   return 1;
 }
 
-/* Whether each block r of `v` has the values of rank r, from its element `first` on. */
+/* Whether each block r of `v` holds the values of rank r, beginning with element `first` of rank r. */
 static inline int bench_is_from_all(const float* v, size_t block, size_t first, int ranks) {
   for (int r = 0; r < ranks; r++)
     if (!bench_is_from(v + (size_t)r * block, block, first, r)) return 0;
@@ -102,7 +99,8 @@ static inline int bench_cmp(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* Parses a number of the command line. If it is no number or below `least`, ends the program and names the flag. */
+/* Parses a number of the command line. If the text is not a number, or the number is below `least`, prints the flag and
+ * ends the program. */
 static inline double bench_number(char flag, const char* text, double least) {
   char* end;
   const double value = strtod(text, &end);
@@ -138,7 +136,7 @@ static inline int bench_listed(const char* list, const char* item) {
   return 0;
 }
 
-/* Runs `run` for env->warm seconds (TCP windows grow, pages fault in). */
+/* Runs `run` for env->warm seconds, so that TCP windows grow and pages are mapped before the measurement. */
 static inline void bench_warm(const struct bench_env* env, void (*run)(void*), void* arg) {
   const double start = bench_now_us();
   for (double left = env->warm > 0; left > 0;) {
@@ -149,8 +147,9 @@ static inline void bench_warm(const struct bench_env* env, void (*run)(void*), v
 }
 
 static inline void bench_measure(const struct bench_env* env, const struct bench_case* c) {
-  /* Warm up, then agree on the number of iterations. For a rooted collective the barrier counts too: with more ranks
-     than cores it can take a thousand times as long as the call, which returns at once on a leaf. */
+  /* Warm up, then agree on the number of iterations. For a rooted collective the time of the barrier is included. With
+   * more ranks than CPU cores, the barrier can take a thousand times as long as the call on a leaf of the tree, which
+   * returns at once. */
   double est = 0;
   for (int i = 0; i < 2; i++) {
     const double t0 = bench_now_us();

@@ -129,7 +129,7 @@ struct Bench {
   bool has(const char* collective) const { return bench_listed(opt.colls.c_str(), collective) != 0; }
   bool algo(const char* algorithm) const { return bench_listed(opt.algos.c_str(), algorithm) != 0; }
 
-  // Collectives of one vector of n elements.
+  // Runs the collectives on one vector of n elements.
   void vectors(bool inplace, float* a, float* b, size_t n) {
     if (has("all_reduce")) {
       using Kind = gloo::AllreduceOptions::Algorithm;
@@ -160,7 +160,7 @@ struct Bench {
     }
   }
 
-  // Collectives with one block for each rank; a and b hold `bytes`, the blocks of all ranks.
+  // Runs the collectives with one block for each rank. a and b have `bytes` bytes each, for the blocks of all ranks.
   void blocks(bool inplace, float* a, float* b, size_t block, size_t bytes) {
     const int n = env.ranks;
     const size_t own = env.rank * block;
@@ -217,7 +217,7 @@ struct Bench {
     }
   }
 
-  // The Algorithm classes, which work in place.
+  // Runs the Algorithm classes, which work in place.
   void classes(float* b, size_t n) {
     if (has("all_reduce")) {
       if (algo("o:ring")) allreduceClass<gloo::AllreduceRing<float>>("o:ring", b, n);
@@ -251,8 +251,9 @@ struct Bench {
     free(b);
   }
 
-  // Makes new connections for an Algorithm class and a size. A pair shrinks its SO_SNDBUF to the first message that
-  // such a class sends over it, and a synchronous pair can serve nothing else.
+  // Makes new connections for an Algorithm class and a size. New ones are necessary because a pair (Gloo's connection)
+  // reduces its SO_SNDBUF to the size of the first message that such a class sends. Also, a synchronous pair cannot be
+  // used for anything else.
   ContextPtr classContext(const std::string& name, size_t n) {
     ContextPtr c = connect(name + "." + std::to_string(n));
     if (opt.mode != "async")
@@ -300,7 +301,7 @@ int rankMain(const Options& o) {
     mesh(*context, std::make_shared<gloo::rendezvous::FileStore>(dir), device, 0);
     return context;
   };
-  // Barriers and maxima of the measuring loop use a context of their own.
+  // The barriers and maxima of the measuring loop use a separate context.
   ContextPtr control = make("control");
   Bench b{};
   b.opt = o;

@@ -1,5 +1,5 @@
 /*
- * limits - measures the best that this machine's sockets, memory and cores can do.
+ * limits - measures the highest speed that this machine's sockets, memory and CPU cores reach.
  *   limits stream   tcp|unix CC one|duplex|duplex2 WRITE_BYTES SECONDS [BUFFER_BYTES]
  *   limits pingpong tcp|unix CC block|spin
  *   limits shm                 (two processes spinning on shared cache lines)
@@ -10,7 +10,7 @@
  * CC is a TCP congestion control or "-". Processes are pinned to cpus 0 and 1.
  * Each process reads and writes a buffer of BUFFER_BYTES (default WRITE_BYTES) piece by piece.
  * one: A writes to B; duplex: both ways on one socket; duplex2: on two sockets.
- * GB = 1e9 bytes. A rate is for one direction; with several threads it is their sum.
+ * GB = 1e9 bytes. A rate is for one direction; with several threads it is the sum of their rates.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -79,7 +79,7 @@ static int by_value(const void* x, const void* y) {
   return (a > b) - (a < b);
 }
 
-static void meet(void) { /* waits until both processes have called it */
+static void meet(void) { /* a barrier: waits until both processes have called it */
   atomic_fetch_add(&sh->ready, 1);
   while (atomic_load(&sh->ready) < 2) sched_yield();
 }
@@ -157,7 +157,7 @@ static void stream(const char* kind, const char* cc, const char* way, size_t chu
       meet();
       const int tx = both ? x[i] : i == 0 ? x[0] : -1;
       const int rx = both ? (two ? y[i] : x[i]) : i == 1 ? x[1] : -1;
-      /* two sockets: A sends on x and reads y, B the other way round */
+      /* two sockets: A sends on x and receives on y; B sends on y and receives on x */
       if (two && i == 1)
         sh->result[i] = move(y[1], x[1], chunk, buffer, seconds);
       else
@@ -312,19 +312,20 @@ static void memory(const char* what, int threads, size_t bytes) {
 
 /* ---- the floor of an all_reduce in shared memory ------------------------ */
 
-/* Two threads do at the same time what two ranks must do. Their data is in the caches of the right cores: what the
-   other thread reads or has written is in the other core's caches. There are three groups of ways:
+/* Two threads do at the same time the work of two ranks. As with two ranks, data that a thread has read or written is
+   in the caches of that thread's CPU core. There are three groups of methods:
 
      Slots (plain buffers): each thread copies half of its input to its slot. It sums its other half with the other
      thread's slot into a result slot. Then it copies both result slots to its output.
 
-     Read (plain buffers): each thread copies half of the other's input to a slot, which stays in its own cache. It sums
-     this slot with its own input into its output. It copies the other half from the other's output.
+     Read (plain buffers): each thread copies half of the other thread's input to a slot, which stays in its own cache.
+     It sums this slot with its own input into its output. It copies the other half of the result from the other
+     thread's output.
 
      Mapped (allocated buffers): each thread sums half of both inputs directly into its output. It copies the other half
-     from the other's output.
+     of the result from the other thread's output.
 
-   Copies to the output use plain or non-temporal stores. The fastest of all ways and samples counts. */
+   Copies to the output use plain or non-temporal stores. The result is the time of the fastest method and sample. */
 enum { SLOT = 64 << 10, FLOOR_SAMPLES = 41 };
 struct vectors {
   float *in, *out, *slot, *result;
@@ -380,14 +381,14 @@ static void take(int self, size_t theirs, size_t n, int streaming) {
   __asm__ volatile("" ::: "memory");
 }
 
-/* Waits for the other thread. Spins, because waking a sleeping thread would take a tenth of the measured time. */
+/* Waits for the other thread. Spins, because waking a sleeping thread would take about a tenth of the measured time. */
 static void side_by_side(void) {
   static atomic_int arrived;
   const int pair = atomic_fetch_add(&arrived, 1) / 2;
   while (atomic_load_explicit(&arrived, memory_order_acquire) < 2 * (pair + 1)) relax();
 }
 
-/* Both threads run at about the same pace, so take() reads what was just written. No thread checks the values. */
+/* Both threads run at about the same speed, so take() reads data that was just written. The values are not checked. */
 enum { SLOTS, READ_BY_TURNS, READ_FOLD_FIRST, MAPPED_BY_TURNS, MAPPED_FOLD_FIRST, WAYS };
 static void go(int way, int self, size_t bytes, int streaming) {
   const size_t half = bytes / 2;
@@ -427,7 +428,7 @@ static void* floor_of_one(void* arg) {
   return NULL;
 }
 
-/* The time of the fastest sample; the slower thread counts. */
+/* The time of the fastest sample. The time of a sample is that of its slower thread. */
 static double fastest(int way, size_t bytes) {
   double least = 1e99;
   for (int streaming = 0; streaming < 2; streaming++)
@@ -491,7 +492,7 @@ static void cma(int both, size_t bytes) {
         sh->result[i] = rate[7];
       }
       atomic_fetch_add(&sh->stop, 1);
-      while (atomic_load(&sh->stop) < 2) usleep(1000); /* the peer still reads this process's memory */
+      while (atomic_load(&sh->stop) < 2) usleep(1000); /* waits, because the peer still reads this process's memory */
       _exit(0);
     }
   while (wait(NULL) > 0) {

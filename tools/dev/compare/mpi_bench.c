@@ -77,7 +77,7 @@ static void measure(const struct bench_env* env, const char* collective, int inp
   bench_measure(env, &c);
 }
 
-/* Collectives of one vector of `bytes`; a and b have that size. */
+/* Measures the collectives on one vector of `bytes` bytes; a and b have that size. */
 static void bench_vectors(const struct bench_env* env, const char* colls, int inplace, size_t bytes, float* a,
                           float* b) {
   const int n = env->ranks, me = env->rank;
@@ -105,7 +105,8 @@ static void bench_vectors(const struct bench_env* env, const char* colls, int in
   }
 }
 
-/* Collectives with a block of `block` elements for each rank; a and b hold `bytes`, the blocks of all ranks. */
+/* Measures the collectives with a block of `block` elements for each rank; a and b have `bytes` bytes each, for the
+ * blocks of all ranks. */
 static void bench_blocks(const struct bench_env* env, const char* colls, int inplace, size_t bytes, size_t block,
                          float* a, float* b) {
   const int n = env->ranks, me = env->rank;

@@ -1,10 +1,10 @@
-// rondo_bench - measures Rondo's collectives between ranks that are forked on this machine, float32 sum. Timing and
+// rondo_bench - measures Rondo's collectives (float32, sum) between ranks that it forks on this machine. Timing and
 // checks are the same as for the other libraries.
 //   rondo_bench -n N [options]              all ranks
 //   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR must be new, and the same for all ranks
 // options:
 //   -a ADDRESS   local address (default 127.0.0.1); "auto": Rondo's own choice
-//   -P FILE      profile to choose algorithms by (default: what ships)
+//   -P FILE      profile to choose algorithms by (default: the built-in one)
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier. In place:
 //                    all_reduce, all_gather, reduce_scatter, and broadcast, which has no other form
 //   -T tcp|shm   how ranks reach each other (default tcp)
@@ -43,7 +43,7 @@ struct Options {
   double seconds = 0.2, warm_seconds = 0.3;
 };
 
-// Ends the rank at the first error, and so the run: partial results are of no use.
+// Ends the rank at the first error, and thus the whole run, because partial results are useless.
 void Must(const rondo::Status& status) {
   if (status) return;
   fprintf(stderr, "rondo_bench: %s\n", status.error().ToString().c_str());
@@ -64,7 +64,7 @@ struct Freed {
 // A buffer of plain memory, or one that the communicator allocates.
 class Buffer {
  public:
-  Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): a rank without one
+  Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): a rank that needs no such buffer
   explicit Buffer(size_t bytes) : plain_(static_cast<float*>(bench_alloc(bytes))) {}
   Buffer(Communicator& communicator, size_t bytes) {
     auto memory = communicator.Allocate(bytes);
@@ -109,14 +109,14 @@ class RankBench {
   Buffer Allocate(size_t bytes) { return options_.allocated ? Buffer(communicator_, bytes) : Buffer(bytes); }
   bool Wants(const char* collective) const { return bench_listed(options_.collectives.c_str(), collective) != 0; }
 
-  // Collectives of one vector.
+  // Measures the collectives on one vector.
   void Vectors(size_t bytes, bool in_place) {
     if (Wants("all_reduce")) AllReduce(bytes, in_place);
     if (Wants("reduce") && !in_place) Reduce(bytes);
     if (Wants("broadcast") && in_place) Broadcast(bytes);
   }
 
-  // Collectives with a block for each rank; `bytes` is the size of all blocks together.
+  // Measures the collectives with a block for each rank; `bytes` is the size of all blocks together.
   void Blocks(size_t bytes, bool in_place) {
     if (Wants("all_gather")) AllGather(bytes, in_place);
     if (Wants("reduce_scatter")) ReduceScatter(bytes, in_place);

@@ -33,7 +33,7 @@ for destination in 127.0.0.0/8 127.0.0.1; do
 done
 exec "$@"
 """
-NOBODY = "65534"
+UNPRIVILEGED_UID = "65534"
 LIMIT_TIMEOUT_S = 120  # for one program of limits.c
 TUNE_TIMEOUT_S = 1200
 # MPICH sometimes hangs in MPI_Finalize if there are more ranks than cores. A peer that has printed all its results, and
@@ -48,7 +48,7 @@ class CompareError(Exception):
 
 def wrapped(condition: Condition, program: Program, command: list[str]) -> list[str]:
     if condition.rondo_unprivileged and program.is_rondo and os.geteuid() == 0:
-        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+        command = ["setpriv", f"--reuid={UNPRIVILEGED_UID}", f"--regid={UNPRIVILEGED_UID}", "--clear-groups", *command]
     if condition.cubic_namespace:
         command = in_cubic_namespace(command)
     return command
@@ -75,7 +75,7 @@ def can_make_cubic_namespace() -> bool:
 
 
 def tune_between_hosts(lab: Lab, cells: list[Cell], binaries: Path, profile: Path) -> None:
-    """Rondo's profile of these hosts, as anybody would make it of a cluster: the ranks and collectives of `cells`."""
+    """Rondo's profile of these hosts, as a user would make it of a cluster: the ranks and collectives of `cells`."""
     collectives = ",".join(sorted({cell.collective for cell in cells}))
     most = str(max(cell.bytes for cell in cells))
     for ranks in sorted({cell.ranks for cell in cells}):
@@ -168,7 +168,7 @@ class Results:
         self.succeeded: set[tuple[int, Cell, str]] = set()
         if path.exists():
             if not resume:
-                raise CompareError(f"{path} is there already; go on with --resume or name another --out")
+                raise CompareError(f"{path} already exists; continue with --resume or give another --out")
             self.load(header)
         else:
             self.header = header
@@ -186,7 +186,7 @@ class Results:
             raise CompareError(f"{self.path} is not a file of runs: {error}") from None
         for name in ("versions", "programs", "machine"):
             if self.header.get(name) != header[name]:
-                raise CompareError(f"{self.path} was begun with other {name}: {self.header.get(name)}, now {header[name]}")
+                raise CompareError(f"{self.path} was begun with another {name}: {self.header.get(name)}, now {header[name]}")
         if len(whole) != len(lines):
             self.path.write_text("".join(line + "\n" for line in whole))
 

@@ -1,7 +1,9 @@
-// all_reduce_stream: one rank of a job that runs all-reduces of one size back to back. It compares the bytes that each
-// rank must at least send with wall time. The ranks rendezvous by the environment (env://). Rank 0 prints
+// all_reduce_stream: one rank of a job that runs all-reduces of one size back to back. It reports wall time, and the
+// smallest number of bytes that each rank can send. The ranks use the rendezvous of the environment (env://). Rank 0
+// prints
 //   {"rounds": 12, "wall_s": 2.03, "bytes": 18874368}
-// bytes: 2 (n - 1) / n of the vector per all-reduce, which is what busbw counts.
+// bytes: the sum over all rounds of 2 (n - 1) / n times the size of the vector, as in the bus bandwidth of nccl-tests;
+// n: the number of ranks.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -27,9 +29,9 @@ class Stream {
 
   Status Run() {
     RONDO_TRY(CheckResult());
-    // The end of the warm-up tells how long a round takes. The ranks then agree on a number of rounds and run them
-    // without further communication. During the warm-up they agree too, but less and less often, because that takes
-    // time itself.
+    // During the warm-up the ranks agree on the time after each batch. Each agreement takes time, so the batches grow.
+    // The final batch shows how long a round takes. After the warm-up the ranks run the measured rounds without
+    // agreements between them.
     std::uint64_t batch = 1;
     double batch_s = 0, warm_s = 0;
     while (warm_s < flags_.warm_seconds) {
@@ -52,14 +54,14 @@ class Stream {
     return communicator_.AllReduce(input_.data(), output_.data(), input_.size(), DataType::kFloat32, ReduceOp::kSum);
   }
 
-  // The time of that many rounds, on the rank that took longest.
+  // The time that the slowest rank takes for this number of rounds.
   Result<double> Time(std::uint64_t rounds) {
     const double start = Now();
     for (std::uint64_t round = 0; round < rounds; ++round) RONDO_TRY(Round());
     return Largest(Now() - start);
   }
 
-  // Checks one result, because the speed of a wrong result means nothing.
+  // Checks one result, because the speed of wrong results is meaningless.
   Status CheckResult() {
     const int ranks = communicator_.world_size();
     const int sum_of_ranks = ranks * (ranks - 1) / 2;

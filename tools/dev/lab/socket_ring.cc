@@ -1,10 +1,10 @@
 // socket_ring: one host of a ring of plain TCP sockets. Each host sends to its right neighbour while it receives from
-// its left neighbour, with two sockets and poll only. This is the most that any ring all-reduce could reach on these
-// links.
+// its left neighbour. The program uses only two sockets and poll. The result is an upper limit for any ring all-reduce
+// on these links.
 //
-// In each round a host sends --bytes and receives as many. The next round begins when both are done. All hosts share
-// CLOCK_MONOTONIC (network namespaces of one machine) and get the same start time. So they warm up, count and stop at
-// the same time. Every host prints
+// In each round a host sends --bytes bytes and receives as many. The next round begins when it has done both. All hosts
+// share CLOCK_MONOTONIC (network namespaces of one machine) and get the same start time. So they warm up, count and
+// stop at the same time. Every host prints
 //   {"rounds": 238, "wall_s": 2.0003, "bytes": 239075328}
 // bytes: received; wall_s: time between the first and the last count.
 #include <arpa/inet.h>
@@ -34,7 +34,8 @@ namespace rondo {
 namespace {
 
 constexpr int kWrongUsage = 2;
-// From the end of counting to closing the sockets, so that no neighbour loses its connection while it still counts.
+// The sockets stay open for this time after counting has ended, so that no neighbour loses its connection while it is
+// still counting.
 constexpr double kLingerSeconds = 0.2;
 constexpr double kConnectSeconds = 10;
 
@@ -75,7 +76,8 @@ struct Ring {
 
 // Connects to both neighbours. Each host listens before it connects, and tries again if its neighbour does not listen
 // yet.
-Ring Meet(const std::string& own, const std::string& right, std::uint16_t port, const std::string& congestion_control) {
+Ring ConnectRing(const std::string& own, const std::string& right, std::uint16_t port,
+                 const std::string& congestion_control) {
   const int listener = NewSocket(congestion_control);
   const sockaddr_in here = AddressOf(own, port), there = AddressOf(right, port);
   if (bind(listener, reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0) Die("bind to " + own);
@@ -106,7 +108,8 @@ struct Count {
   std::uint64_t rounds = 0;
 };
 
-// Exchanges rounds until `stop_s`. Returns the counts at the first time at or after each of `marks_s`.
+// Exchanges bytes in rounds until the time `stop_s`. Returns one count for each time in `marks_s`, taken at that time
+// or shortly after it.
 std::array<Count, 2> Exchange(const Ring& ring, std::size_t bytes, std::array<double, 2> marks_s, double stop_s) {
   std::vector<char> out(bytes), in(bytes);
   std::size_t sent = 0, received = 0;  // in this round
@@ -125,14 +128,14 @@ std::array<Count, 2> Exchange(const Ring& ring, std::size_t bytes, std::array<do
       const ssize_t n = recv(ring.left, &in[received], bytes - received, MSG_DONTWAIT);
       if (n > 0) received += static_cast<std::size_t>(n), total.bytes += static_cast<std::uint64_t>(n);
       const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-      if (ended && marked < marks_s.size()) Die("the left neighbour is gone before the end");
+      if (ended && marked < marks_s.size()) Die("the left neighbour ended before this host");
       if (ended) return counts;
     }
     if (ready[1].revents != 0 && sent < bytes) {
       const ssize_t n = send(ring.right, &out[sent], bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (n > 0) sent += static_cast<std::size_t>(n);
       const bool ended = n < 0 && errno != EAGAIN && errno != EINTR;
-      if (ended && marked < marks_s.size()) Die("the right neighbour is gone before the end");
+      if (ended && marked < marks_s.size()) Die("the right neighbour ended before this host");
       if (ended) return counts;
     }
     if (sent == bytes && received == bytes) {
@@ -152,16 +155,17 @@ int Main(int argc, char** argv) {
   app.add_option("--own", own, "This host's address")->required();
   app.add_option("--right", right, "The right neighbour's address")->required();
   app.add_option("--port", port, "Port on all hosts");
-  app.add_option("--start", start_s, "Seconds of CLOCK_MONOTONIC at which all hosts begin")->required();
-  app.add_option("--congestion-control", congestion_control, "Of TCP; empty for the system's default");
+  app.add_option("--start", start_s, "Time at which all hosts start, in seconds of CLOCK_MONOTONIC")->required();
+  app.add_option("--congestion-control", congestion_control,
+                 "Congestion control of TCP; if empty, the system's default");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   }
-  const Ring ring = Meet(own, right, port, congestion_control);
+  const Ring ring = ConnectRing(own, right, port, congestion_control);
   if (Now() >= start_s) {
-    fmt::print(stderr, "socket_ring: the start was over before the hosts had met\n");
+    fmt::print(stderr, "socket_ring: the time of --start passed before the hosts were connected\n");
     return 1;
   }
   std::this_thread::sleep_for(std::chrono::duration<double>(start_s - Now()));

@@ -59,8 +59,8 @@ def count_step(run: Run) -> Counts:
     """The whole command is one test."""
     if run.status == 0:
         return Counts(passed=1)
-    last_words = [line.rstrip() for line in run.lines if line.strip()][-QUOTED_LINES:]
-    return Counts(failed=1, failures=["\n      ".join([f"exit status {run.status}", *last_words])])
+    last_lines = [line.rstrip() for line in run.lines if line.strip()][-QUOTED_LINES:]
+    return Counts(failed=1, failures=["\n      ".join([f"exit status {run.status}", *last_lines])])
 
 
 def count_end_line(run: Run) -> Counts:

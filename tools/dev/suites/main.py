@@ -23,24 +23,24 @@ def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="tools/test",
         description="Runs every test of Rondo. Missing Debian packages are installed first.",
-        epilog="Budgets are for two cores. A suite over its budget is said so; beyond three times its budget it is ended and has "
-        "failed. What a suite needs is built first and does not count. --full has no budgets.",
+        epilog="Budgets are for two cores. A suite that exceeds its budget is reported; after three times its budget it is "
+        "ended and counts as failed. Building what a suite needs does not count. With --full there are no budgets.",
     )
-    parser.add_argument("--quick", action="store_true", help="what to run before each commit: unit tests, layers, scripts, lint")
+    parser.add_argument("--quick", action="store_true", help="run what should pass before each commit: unit tests, layers, scripts, lint")
     parser.add_argument("--full", action="store_true", help="run everything, without time limits")
     parser.add_argument("--only", metavar="SUITE", action="append", default=[],
                         help="build what this suite needs and run it (may be repeated)")  # fmt: skip
     parser.add_argument("--torch", metavar="MAJOR", choices=["1", "2"], default="1",
-                        help="2: the torch backend on PyPI's torch 2, too (5 GB)")  # fmt: skip
-    parser.add_argument("--gpu", action="store_true", help="what needs a GPU, and no more: builds, checks and measures it")
+                        help="2: test the torch backend also with PyPI's torch 2 (5 GB)")  # fmt: skip
+    parser.add_argument("--gpu", action="store_true", help="build, check and measure only what needs a GPU")
     parser.add_argument("--prebuilt", metavar="DIR",
                         help="with --gpu: run what `tests/cuda/run_on_gpu --bundle DIR` left there, without Bazel, packages or network")
     parser.add_argument("--list", action="store_true", help="print the suites, the shortest run that has each, and its budget; run nothing")
     options = parser.parse_args(arguments)
     if options.prebuilt and not options.gpu:
-        parser.error("--prebuilt goes with --gpu")
+        parser.error("--prebuilt requires --gpu")
     if sum(map(bool, (options.quick, options.full, options.gpu, options.only))) > 1:
-        parser.error("of --quick, --full, --only and --gpu only one goes")
+        parser.error("only one of --quick, --full, --only and --gpu is allowed")
     if options.gpu:
         options.only = ["gpu"] if options.prebuilt else ["packages", "gpu"]
     names = [suite.name for suite in SUITES]
@@ -85,7 +85,7 @@ def main(arguments, suites=SUITES, out=sys.stdout):
         with runner.interrupts.handled():
             results = runner.run(chosen)
     except KeyboardInterrupt:
-        print("\ninterrupted; what ran has been ended", file=out, flush=True)
+        print("\ninterrupted; all running suites were ended", file=out, flush=True)
         return 130
     return report(results, left_out, time.monotonic() - begin, out)
 

@@ -143,7 +143,7 @@ class Runner:
             prepared = self.prepare(suite, tag)
             result.prepared_s = time.monotonic() - begin
             if prepared.status != 0:
-                result.counts = Counts(failed=1, failures=[f"what it needs did not build: exit status {prepared.status}"])
+                result.counts = Counts(failed=1, failures=[f"building what it needs failed: exit status {prepared.status}"])
             else:
                 result.counts, result.seconds = self.run_and_count(suite, tag)
         if result.over_budget():

@@ -1,4 +1,4 @@
-"""What the programs say when something is not so."""
+"""Checks for the programs here. A process whose check fails ends."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ def expect(condition, what):
 
 @contextlib.contextmanager
 def raises(kind, *words):
-    """The body must raise `kind`, whose text has all these words."""
+    """The body must raise `kind`, with a text that contains all of `words`."""
     try:
         yield
     except kind as error:

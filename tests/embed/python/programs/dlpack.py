@@ -71,7 +71,7 @@ memories = []
 
 
 class Short(Negated):
-    """Its resolved copy lives only as long as an export of it."""
+    """An array whose resolved copy lives only as long as its export."""
 
     def resolve_neg(self):
         memories.append(-self.array)

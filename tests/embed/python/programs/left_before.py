@@ -1,4 +1,4 @@
-"""Rank 2 refuses its call and ends before the others are connected to it. They get its words from the store of rondo run."""
+"""Rank 2 refuses its call and ends before the others are connected to it. They get its error from the store of rondo run."""
 
 import os
 import select
@@ -27,4 +27,4 @@ else:
         pass
     with raises(rondo.Mismatch, "rank 2 refused its call and closed (allreduce: TypeError: ", "int16"):
         rondo.allreduce(np.ones(3))
-    print("told")
+    print("the refusal was reported")

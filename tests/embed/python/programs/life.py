@@ -66,13 +66,13 @@ def wrong_calls():
 
     class OnDevice:
         def __dlpack__(self, **_):
-            raise AssertionError("nobody looks at a device's memory")
+            raise AssertionError("the memory of a device was read")
 
         def __dlpack_device__(self):
             return 2, 1
 
     class WithoutMemory:
-        """As a tensor of zeros of torch's that has none."""
+        """An array without memory, like torch's tensors of zeros."""
 
         def __dlpack__(self, **_):
             self.capsule, self.tensor = exported(None, 0)
@@ -82,7 +82,7 @@ def wrong_calls():
             return 1, 0
 
     class Copied(WithoutMemory):
-        """What it exports is not its own memory."""
+        """An array that exports memory other than its own."""
 
         def __dlpack__(self, **_):
             self.array = np.ones(3, np.float32)
@@ -101,7 +101,7 @@ def wrong_calls():
         (TypeError, "cannot be written", lambda: rondo.grouped_allreduce_([ones, read_only])),
         (TypeError, "cannot be written", lambda: rondo.allreduce_(np.float32(1))),
         (TypeError, "cannot be written", lambda: rondo.broadcast_(read_only, 0)),
-        (TypeError, "one place in memory", lambda: rondo.allreduce_(np.lib.stride_tricks.as_strided(np.ones(1), (3,), (0,)))),
+        (TypeError, "share memory", lambda: rondo.allreduce_(np.lib.stride_tricks.as_strided(np.ones(1), (3,), (0,)))),
         (TypeError, "cannot be written", lambda: rondo.broadcast_parameters({"a": ones, "b": read_only})),
         (TypeError, "exports no memory", lambda: rondo.allreduce(WithoutMemory())),
         (TypeError, "cannot be written", lambda: rondo.allreduce_(Copied())),
@@ -117,7 +117,7 @@ def wrong_calls():
         (ValueError, "whose sum is 4", lambda: rondo.alltoall(np.ones(4), [1] * (SIZE - 1))),
         (ValueError, "[-1, ", lambda: rondo.alltoall(np.ones(4), [-1, 5, 0][:SIZE])),
         (ValueError, "scalar", lambda: rondo.reducescatter(np.float32(1))),
-        (rondo.Unsupported, "cuda:1: the Python package works on memory of the host alone", lambda: rondo.allreduce(OnDevice())),
+        (rondo.Unsupported, "cuda:1; the Python package supports only host memory", lambda: rondo.allreduce(OnDevice())),
     ):  # fmt: skip
         with raises(kind, words):
             call()
@@ -133,7 +133,7 @@ def wrong_calls():
 
 
 def disagreeing():
-    """Ranks that want different things are told what each of them wants, and which ranks these are."""
+    """Ranks whose calls differ get an error that names these ranks and the call of each."""
     rondo.init()
     own = np.ones((2, 3 if RANK == SIZE - 1 else 2))
     with raises(rondo.Mismatch, "weights: mismatch", f"rank 0 has float64 rows of shape (2,); rank {SIZE - 1} has float64 rows of shape (3,)"):
@@ -158,7 +158,7 @@ def disagreeing():
 
 
 def refused_by_one():
-    """The others get the words of a rank that alone refuses a call, when that rank leaves. If all refuse it, nothing fails."""
+    """If only one rank refuses a call, the others get its error when that rank leaves. If all ranks refuse it, nothing fails."""
     wrong, right = [1, 2], np.ones((2 * SIZE, 2), np.float32)
     calls = {
         "allreduce": rondo.allreduce,
@@ -184,7 +184,7 @@ def refused_by_one():
             with raises(rondo.Mismatch, "refused its call and closed"):
                 rondo.shutdown()
         else:
-            words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo takes NumPy arrays and what exports DLPack, not list)"
+            words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo supports NumPy arrays and objects that export DLPack, not list)"
             with raises(rondo.Mismatch, words):
                 rondo.barrier()  # may already fail for the same reason
                 call(right)
@@ -210,30 +210,30 @@ def a_rank_dies():
     except rondo.PeerLost as error:
         expect(error.culprit == 1 and error.rank == RANK and error.host == os.uname().nodename and error.host in str(error), vars(error))
         expect(error.code_name == "peer_lost" and isinstance(error, ConnectionError), vars(error))
-        print(f"told after {time.monotonic() - started:.3f} s: {error}")
-    expect(time.monotonic() - started < 30, "told long before the timeout")
+        print(f"reported after {time.monotonic() - started:.3f} s: {error}")
+    expect(time.monotonic() - started < 30, "the error comes long before the timeout")
     with raises(rondo.PeerLost, "rank 1"):
         rondo.grouped_allreduce([np.ones(1)])
     rondo.shutdown()
 
 
-def somebody_is_missing():
+def a_rank_is_missing():
     if RANK == 1:
         return
     with raises(rondo.TimedOut, "1 of 2", "1"):
         rondo.init(timeout_s=0.5)
     expect(not rondo.is_initialized(), "there is no group")
     for wrong in (0, -1, float("inf"), float("nan"), 1e300, 10**400, 1_000_000_001):
-        with raises(ValueError, "timeout_s: expected seconds above 0 and up to 1000000000", f"not {wrong}"):
+        with raises(ValueError, "timeout_s: expected seconds above 0 and up to 1000000000", f"got {wrong}"):
             rondo.init(timeout_s=wrong)
-    with raises(rondo.InvalidArgument, "options.ports: wants FIRST-LAST"):
+    with raises(rondo.InvalidArgument, "options.ports: expected FIRST-LAST"):
         rondo.init(ports="29599-29500")
     with raises(rondo.InvalidArgument, "pigeon"):
         rondo.init(transport="pigeon")
 
 
 def say_when_it_waits():
-    """Has the package say "waiting" at every slice of a wait that was in vain."""
+    """Makes the package print "waiting" after every slice of a wait in which the operation did not end."""
     ended, call = rondo._group.Handle._ended, rondo._reductions.call
 
     def ended_or_words(handle, function, *arguments):
@@ -252,7 +252,7 @@ def say_when_it_waits():
 
 
 def interrupted():
-    """Ctrl-C ends a wait; what was started goes on, and its memory stays."""
+    """Ctrl-C ends a wait. The operation continues, and its memory is kept."""
     rondo.init(timeout_s=100)
     rondo.barrier()
     go = f"{os.environ['RONDO_RENDEZVOUS'].removeprefix('file://')}.go"
@@ -283,26 +283,26 @@ def interrupted():
     rondo.shutdown()
 
 
-def interrupted_meeting():
+def interrupted_rendezvous():
     """Ctrl-C ends init, too."""
     if RANK == 1:
         return
     try:
-        print("meeting", flush=True)  # in here, because Ctrl-C may come as soon as this is said
+        print("rendezvous", flush=True)  # in here, because Ctrl-C may come as soon as this is said
         rondo.init(timeout_s=60)
     except KeyboardInterrupt:
         expect(not rondo.is_initialized(), "there is no group")
         print("interrupted", flush=True)
 
 
-def nobody_says_goodbye():
-    """A script that just ends: what others still wait for has been sent."""
+def ends_without_shutdown():
+    """A script that ends without shutdown has sent everything that other ranks wait for."""
     rondo.init()
     print("last value", rondo.broadcast(np.full(1_000_000, float(RANK)), 0)[-1])
 
 
 def an_exception_ends_a_rank():
-    """The others are told which."""
+    """The other ranks get the exception's text."""
     rondo.init(timeout_s=100)
     if RANK == 1:
         rondo.barrier()
@@ -342,7 +342,7 @@ def a_child_is_forked():
 
 
 def errors_travel():
-    """Exceptions are pickled, for pools of processes, and copied, with all that they hold."""
+    """Exceptions can be pickled, for pools of processes, and copied, with all their fields."""
     for kind in (rondo.RondoError, *rondo.RondoError.__subclasses__(), rondo.NotInitialized):
         error = kind(6, "peer_lost: rank 3 died", rank=1, culprit=3, host="b", sequence=17).of("loss")
         for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
@@ -350,7 +350,7 @@ def errors_travel():
 
 
 def given_up_as_it_ends():
-    """Ctrl-C in the moment in which init has met the others: there is no group then."""
+    """Ctrl-C in the moment in which the rendezvous of init completes: there is no group then."""
 
     class Interrupted(threading.Event):
         def wait(self, timeout=None):
@@ -369,7 +369,7 @@ def given_up_as_it_ends():
 
 
 def dropped_handles():
-    """Who forgets a handle loses the result, and no memory that is lent."""
+    """A program that drops a handle loses the result, but no memory that the operation uses."""
     rondo.init()
     for n in range(300):
         rondo.allreduce_async(np.full(1000, float(n)))
@@ -400,7 +400,7 @@ def types_of_elements():
 
 
 def structs():
-    """What ctypes thinks of rondo.h, for the test to hold against embed/abi.txt."""
+    """Prints the ctypes layout of rondo.h, which the test compares with embed/abi.txt."""
     for name, struct in rondo._library.STRUCTS.items():
         for field, _ in struct._fields_:
             place = getattr(struct, field)

@@ -21,7 +21,7 @@ class Inner:
 
 
 def gradients(step):
-    """A hundred small ones, a large one, and one that there is not."""
+    """A hundred small gradients, a large one, and one that is None."""
     made = [(np.full((n % 5, 3), float(RANK + n + step), np.float32), f"v{n}") for n in range(100)]
     return [*made, (np.full(2_000_000, float(RANK + step)), "large"), (None, "frozen")]
 

@@ -16,14 +16,14 @@ checked = 0
 
 
 def values(rank, shape, dtype, salt=0):
-    """Small whole numbers, of which every sum and product is exact in every type."""
+    """Small whole numbers, so that every sum and product is exact in every type."""
     count = int(np.prod(shape, dtype=int))
     numbers = (np.arange(count) * (salt + 3) + rank) % 4
     return (numbers > 1 if dtype == np.bool_ else numbers).astype(dtype).reshape(shape)
 
 
 def layouts(array):
-    """The same elements, as they may lie in memory."""
+    """The same elements in several memory layouts."""
     yield "packed", array.copy(order="C")
     yield "fortran", array.copy(order="F")
     if array.ndim > 0:

@@ -1,7 +1,8 @@
-// torch's CUDA device on the fake driver of tests/cuda, for a torch that was built without CUDA. Tensors on "cuda:0"
-// use memory of a fake GPU, its streams order the work on them, and the CPU does torch's computations. Copies are as
-// asynchronous as on a GPU, for any layout. Freed memory is reused at once, as by torch's own allocator: code that does
-// not declare the use of a tensor by a second stream finds another tensor in the memory.
+// Implements torch's CUDA device with the fake driver of tests/cuda, for a torch that was built without CUDA. Tensors
+// on "cuda:0" use memory of a fake GPU, streams of the fake GPU order the work on them, and the CPU does torch's
+// computations. Copies are as asynchronous as on a GPU, for any layout. Freed memory is reused immediately, as by
+// torch's own allocator. So if code uses a tensor on a second stream without declaring it, the memory may already
+// contain another tensor.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
@@ -51,7 +52,7 @@ const rondo::cuda::fake::Control& Control() {
   return *control;
 }
 
-// Streams, by torch's numbers. 0 is the default stream.
+// The streams, indexed by torch's numbers. Number 0 is the default stream.
 class Streams {
  public:
   CUstream Of(const c10::Stream& stream) {
@@ -82,8 +83,8 @@ CUstream Current() {
   return AllStreams().Of(CurrentStream());
 }
 
-// The next allocation of the same size reuses a freed block. If other streams use the block too, it is reused only
-// after the work that these streams had when it was freed.
+// Allocates memory of the fake GPU. The next allocation of the same size reuses a freed block. If other streams have
+// used the block, it is reused only after the work that was on these streams when it was freed.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) const override {
@@ -202,7 +203,8 @@ at::Tensor EmptyStrided(c10::IntArrayRef size, c10::IntArrayRef stride, c10::opt
                                            type.value_or(at::kFloat));
 }
 
-// One side of a copy. It does not keep the GPU's memory alive, because a copy on a GPU does not either.
+// The source or destination of a copy. It does not keep the GPU's memory allocated, because a copy on a real GPU does
+// not do that either.
 class Operand {
  public:
   explicit Operand(const at::Tensor& tensor) : sizes_(tensor.sizes().vec()), strides_(tensor.strides().vec()) {
@@ -214,7 +216,7 @@ class Operand {
     for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
     bytes_ = static_cast<size_t>(last + 1) * tensor.element_size();
   }
-  // The tensor on the host, with its layout; for a GPU with the contents at this moment.
+  // Returns the tensor on the host with the same layout. If the tensor is on the GPU, its current contents are copied.
   at::Tensor Read() const {
     if (host_.defined()) return host_;
     const at::Tensor bytes = at::empty({static_cast<int64_t>(bytes_)}, at::kByte);
@@ -233,7 +235,7 @@ class Operand {
   at::ScalarType type_ = at::kByte;
   std::vector<int64_t> sizes_, strides_;
   CUdeviceptr memory_ = 0;
-  size_t bytes_ = 0;  // from the first element to the last
+  size_t bytes_ = 0;  // number of bytes from the first element to the last
 };
 
 at::Tensor& Copy(at::Tensor& to, const at::Tensor& from, bool) {
@@ -274,7 +276,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("copy_", &Copy);
   library.impl("_copy_from", &CopyFrom);
   library.impl("_copy_from_and_resize", [](const at::Tensor& from, const at::Tensor& to) {
-    if (from.sizes() != to.sizes()) {  // an operation has just made this result
+    if (from.sizes() != to.sizes()) {  // `to` is a new result, which does not have its size yet
       const at::Tensor room = at::empty(from.sizes(), to.options());
       to.unsafeGetTensorImpl()->set_storage_keep_dtype(room.storage());
       to.unsafeGetTensorImpl()->set_sizes_contiguous(from.sizes());
@@ -309,7 +311,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("release", [of](uint64_t stream) { Control().release(of(stream)); });
   module.def("step", [of](uint64_t stream) { Control().step(of(stream)); });
   module.def("pending", [of](uint64_t stream) { return Control().pending(of(stream)); });
-  // Captures the current stream. A graph exists until the process ends, and cannot contain the copies above.
+  // Captures the current stream. A graph exists until the process ends, and cannot contain the copies of this file.
   module.def("begin_capture", [] { Check(cuStreamBeginCapture(Current(), CU_STREAM_CAPTURE_MODE_GLOBAL)); });
   module.def("end_capture", [] {
     CUgraph graph = nullptr;

@@ -1,4 +1,4 @@
-"""What programs here check with; whoever finds something wrong ends."""
+"""Checks for the programs here. A process whose check fails ends."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ def expect(condition, what):
 
 
 def raised(call):
-    """What the call was refused with."""
+    """The text of the exception that the call must raise."""
     try:
         call()
     except (RuntimeError, TypeError, ValueError) as error:

@@ -44,7 +44,7 @@ if __name__ == "__main__":
     context = multiprocessing.get_context(START)
     first_is_gone = context.Event()
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [context.Process(target=rank_of, args=(rank, f"{folder}/meeting", first_is_gone)) for rank in range(WORLD)]
+        ranks = [context.Process(target=rank_of, args=(rank, f"{folder}/rendezvous", first_is_gone)) for rank in range(WORLD)]
         for one in ranks:
             one.start()
         ranks[0].join()

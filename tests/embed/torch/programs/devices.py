@@ -1,4 +1,4 @@
-"""Devices that programs here can have their tensors on."""
+"""The devices for the tensors of the programs here."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ import torch
 
 
 class FakeStream:
-    """torch.cuda.Stream of the fake device: few of them, given in turn."""
+    """The torch.cuda.Stream of the fake device. It has few streams and returns them in turn."""
 
     made = []
     given = 0
@@ -21,7 +21,7 @@ class FakeStream:
 
 
 class FakeGraph:
-    """torch.cuda.CUDAGraph of the fake device."""
+    """The torch.cuda.CUDAGraph of the fake device."""
 
     def __init__(self, fake):
         self.fake, self.made = fake, 0
@@ -90,7 +90,7 @@ class Device:
         graph.made = self.fake.end_capture()
 
     def synchronize(self):
-        """Waits for the current stream."""
+        """Waits until the work of the current stream has ended."""
         if self.fake is None:
             torch.cuda.current_stream().synchronize()
         else:

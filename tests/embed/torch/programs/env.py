@@ -1,4 +1,4 @@
-"""torch's own way to meet, env://, as rondo run's ranks do it: torch's store is rank 0's, at a port that is kept for it.
+"""torch's own rendezvous, env://, as rondo run's ranks do it: torch's store is rank 0's, at a port that is kept for it.
 
     rondo run -N 2 -- python env.py
 """

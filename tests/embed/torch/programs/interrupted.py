@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it f
 
 
 def interrupted(what, call):
-    """Has Ctrl-C come while it runs, which must end it."""
+    """Sends Ctrl-C while the call runs. It must end the call."""
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     started = time.monotonic()
     try:
@@ -71,7 +71,7 @@ def operations():
         started = time.monotonic()
         dist.destroy_process_group()
         expect(time.monotonic() - started < 5, "nothing that was given up is waited for")
-        store.wait(["told"], LONG)
+        store.wait(["failed"], LONG)
         return
     store.wait(["sparse"], LONG)
     try:
@@ -79,7 +79,7 @@ def operations():
             dist.all_reduce(sparse)
     except RuntimeError as error:
         expect("sparse tensors" in str(error) and "rank 0" in str(error), error)
-    store.set("told", "yes")
+    store.set("failed", "yes")
 
 
 def new_group():

@@ -50,14 +50,14 @@ def works():
     alone = dist.all_reduce(tensor, async_op=True).get_future()
     while not alone.done():
         time.sleep(0.001)
-    expect(tensor[0] == WORLD, "an operation nobody waits for")
+    expect(tensor[0] == WORLD, "an operation that no call waits for")
     many = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(200)]
     for work in many:
         work.wait()
 
 
 def autograd():
-    """Results are written into whatever tensor, with a copy or without one, whoever drives the operation."""
+    """Results are written into any tensor, with or without a copy, by whichever thread advances the operation."""
 
     def tensors():
         leaf = torch.empty_strided((4, 3), (1, 4)).fill_(RANK + 1.0).requires_grad_()  # not contiguous
@@ -73,7 +73,7 @@ def autograd():
         while not work.is_completed():
             time.sleep(0.001)
         work.wait()
-        expect((tensor == 2).all(), "what rank 1 had, and nobody waited for")
+        expect((tensor == 2).all(), "what rank 1 had, without a wait")
     for tensor in tensors()[:2]:
         if RANK == 0:
             dist.send(torch.full((4, 3), 7.0), 1)
@@ -83,7 +83,7 @@ def autograd():
 
 
 def forked():
-    """A child that ends as Python does says nothing in its parent's name."""
+    """A forked child that ends normally sends no goodbye for its parent."""
     tensor = torch.ones(1000)
     dist.all_reduce(tensor)
     if RANK != 0:  # rank 0's torch store does not survive a fork
@@ -97,7 +97,7 @@ def forked():
 
 def groups():
     theirs = dist.new_group(backend="gloo")
-    expect("no backend" in raised(lambda: rondo_torch.backend_of(theirs)), "Gloo's is not taken for Rondo's")
+    expect("not a backend" in raised(lambda: rondo_torch.backend_of(theirs)), "Gloo's is not taken for Rondo's")
     evens = dist.new_group(list(range(0, WORLD, 2)))
     if RANK % 2 == 0:
         tensor = torch.ones(1)
@@ -107,13 +107,13 @@ def groups():
     dist.all_gather_object(objects, {"rank": RANK})
     expect(objects == [{"rank": rank} for rank in range(WORLD)], "all_gather_object")
     if RANK == 0:
-        heard = set()
+        sources = set()
         for _ in range(1, WORLD):
             tensor = torch.zeros(1)
             source = dist.recv(tensor)
-            expect(tensor[0] == source, "recv from anybody says from whom")
-            heard.add(source)
-        expect(heard == set(range(1, WORLD)), "recv from anybody hears everybody")
+            expect(tensor[0] == source, "recv from any rank returns the source")
+            sources.add(source)
+        expect(sources == set(range(1, WORLD)), "recv from any rank receives from each rank")
     else:
         dist.send(torch.full((1,), float(RANK)), 0)
     default = dist.distributed_c10d._get_default_group()
@@ -125,12 +125,12 @@ def groups():
 
 
 def who_is_late_is_named():
-    """By a monitored barrier, to all, whoever it is; and the group goes on."""
+    """A monitored barrier names any late rank on all ranks, and the group stays usable."""
     group = dist.distributed_c10d._get_default_group()
     short = datetime.timedelta(milliseconds=1500)
     for late in range(WORLD):
         dist.barrier()
-        others = "gave up after 1500 ms" if RANK == late else f"rank {late} did not within 1500 ms"
+        others = "gave up after 1500 ms" if RANK == late else f"rank {late} did not reach it within 1500 ms"
         if RANK == 0 != late:
             others = f"Rank {late} failed to pass monitoredBarrier in 1500 ms"
         if RANK == late:
@@ -181,27 +181,27 @@ def errors_of_a_group_name_the_ranks_of_the_job():
 
 
 def averages():
-    """Right where they fit their type, though the sum does not."""
+    """Averages are right if they fit their type, even if the sum does not."""
     for dtype, value in ((torch.float16, 40000), (torch.int8, 100), (torch.uint8, 250), (torch.int64, 2**62)):
         tensor = torch.full((5,), value, dtype=dtype)
         dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
         expect((tensor == value).all(), f"an average of {dtype}: {tensor}")
 
 
-def wide_partials():
+def fp32_accumulate():
     # 256 + 1 + 1 in bfloat16 stays 256; in float32, rounded once, it is 258.
     tensor = torch.full((5,), 256 if RANK == 0 else 1, dtype=torch.bfloat16)
     dist.all_reduce(tensor)
-    expect((tensor == 258).all(), f"wide partials: {tensor}")
+    expect((tensor == 258).all(), f"fp32_accumulate: {tensor}")
 
 
 def wrong_calls():
     for words, call in (
-        ("one size", lambda: dist.all_gather([torch.zeros(2)] * WORLD, torch.zeros(1))),
+        ("as large as this rank's output", lambda: dist.all_gather([torch.zeros(2)] * WORLD, torch.zeros(1))),
         ("does not reduce", lambda: dist.all_reduce(torch.zeros(1, dtype=torch.int16))),
         ("band", lambda: dist.all_reduce(torch.zeros(1), dist.ReduceOp.BAND)),
-        ("stands for zeros", lambda: dist.all_reduce(torch._efficientzerotensor((3,)))),
-        ("stands for zeros", lambda: dist.all_gather([torch._efficientzerotensor((3,))] * WORLD, torch.zeros(3))),
+        ("represents zeros", lambda: dist.all_reduce(torch._efficientzerotensor((3,)))),
+        ("represents zeros", lambda: dist.all_gather([torch._efficientzerotensor((3,))] * WORLD, torch.zeros(3))),
     ):
         said = raised(call)
         expect(words in said, f"'{words}' in '{said}'")
@@ -224,11 +224,11 @@ def a_rank_dies():
 
     said = raised(forever)
     expect("rank 1" in said and "peer_lost" in said and os.uname().nodename in said, said)
-    expect(time.monotonic() - started < 20, "told long before the timeout of half an hour")
+    expect(time.monotonic() - started < 20, "the error comes long before the timeout of half an hour")
 
 
 def a_rank_dies_in_a_monitored_barrier():
-    """All others get that in their first line, long before the barrier's timeout."""
+    """All other ranks get the death in the first line of their error, long before the barrier's timeout."""
     dist.barrier()
     if RANK == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -239,7 +239,7 @@ def a_rank_dies_in_a_monitored_barrier():
 
 
 def torn_apart_and_made_again():
-    """In a process that trains twice, and in ranks that torchrun starts again, on a store that lives on."""
+    """Groups are made again on the same store: by a process that trains twice, and by ranks that torchrun restarts."""
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0)
     for time_ in range(3):
         dist.init_process_group("rondo", store=dist.PrefixStore(str(time_), store), rank=RANK, world_size=WORLD)
@@ -258,7 +258,7 @@ def torn_apart_and_made_again():
         again.close()
 
 
-def somebody_is_missing():
+def a_rank_is_missing():
     if RANK == 1:
         return
     store = dist.TCPStore("127.0.0.1", 0, 1, True)
@@ -269,7 +269,7 @@ def somebody_is_missing():
 
 
 def parts_of_complex_numbers():
-    """Views of which torch keeps the sign apart are ordinary expressions, and go in and out as what they are."""
+    """Views that only record a conjugation or a sign are ordinary tensors, and are sent and received with their values."""
     views = {
         "negated": lambda z: torch._neg_view(z.real),
         "imaginary part of the conjugate": lambda z: z.conj().imag,
@@ -343,7 +343,7 @@ def a_rank_leaves_early():
         unanswered = dist.irecv(never, 1, tag=9)
         started = time.monotonic()
         dist.destroy_process_group()
-        expect(time.monotonic() - started < 5, "it waits for nobody")
+        expect(time.monotonic() - started < 5, "it waits for no rank")
         expect("closed" in raised(unanswered.wait), "a receive that nothing has come for is given up")
         store.set("gone", "yes")
         store.wait(["all have ended"], datetime.timedelta(seconds=60))
@@ -390,7 +390,7 @@ def very_long_times():
 
 
 def two_groups_at_once():
-    """Under one name, as threads of a program make them: it is not known whose ranks belong together."""
+    """Two threads make groups under one name, so it is unknown which ranks belong together."""
     if RANK == 1:
         return
     store = dist.HashStore()
@@ -410,7 +410,7 @@ def two_groups_at_once():
 
 
 def two_groups_of_torch_at_once():
-    """One thread makes a group that rank 1 does not come to; as long as it is at that, another thread makes none."""
+    """While one thread makes a group that rank 1 does not join, another thread can make none."""
     if RANK == 1:
         return
     said, limit = [], datetime.timedelta(seconds=3)
@@ -429,7 +429,7 @@ def two_groups_of_torch_at_once():
 
 
 def a_file_is_gone():
-    """The file in which ranks have met: a group that is made later says so."""
+    """The file of the rendezvous: a group that is made later says so."""
     path = f"{tempfile.gettempdir()}/rondo-{os.environ['MASTER_PORT']}-{os.environ['MASTER_ADDR']}"
     dist.init_process_group("rondo", init_method=f"file://{path}", rank=RANK, world_size=WORLD)
     dist.barrier()
@@ -437,13 +437,13 @@ def a_file_is_gone():
         os.unlink(path)
     dist.barrier()
     said = raised(dist.new_group)
-    expect(path in said and "is gone" in said, said)
+    expect(path in said and "was removed" in said, said)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def nobody_says_goodbye():
-    """A script that just ends: what others still wait for has been sent."""
+def ends_without_destroying():
+    """A script that ends without destroying its group has sent everything that other ranks wait for."""
     dist.init_process_group("rondo")
     tensor = torch.full((1_000_000,), float(RANK))
     dist.broadcast(tensor, 0)
@@ -451,7 +451,7 @@ def nobody_says_goodbye():
 
 
 what = sys.argv[1]
-if what not in ("torn_apart_and_made_again", "nobody_says_goodbye", "somebody_is_missing", "very_long_times", "two_groups_at_once",
+if what not in ("torn_apart_and_made_again", "ends_without_destroying", "a_rank_is_missing", "very_long_times", "two_groups_at_once",
                 "two_groups_of_torch_at_once", "a_file_is_gone"):  # fmt: skip
     dist.init_process_group("rondo")
 globals()[what]()

@@ -1,4 +1,4 @@
-"""Tensors on a GPU: what waits for what, whose memory is whose, and how failures are told.
+"""Tensors on a GPU: what waits for what, whose memory is whose, and how failures are reported.
 
     on_device.py cuda | fake  WHAT          memory() is the fake device's alone
 """
@@ -96,12 +96,12 @@ def futures():
 
 
 def memory():
-    """What the backend's stream still uses is given to nobody, though the operation is over and the program has let it go."""
+    """Memory that the backend's stream still uses is not reused, although the operation is over and the program has dropped it."""
     made = []
     new_stream = rondo_torch._new_stream
     rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
     dist.all_reduce(full(1, 0))
-    (side, _), poison = made[0], full(5000, -7)
+    (side, _), filler = made[0], full(5000, -7)
     wide = torch.zeros((5000, 3), device=device.torch)
     wide[:, 1].copy_(full(5000, RANK))
     device.fake.hold(side)
@@ -114,7 +114,7 @@ def memory():
             device.fake.step(side)
             time.sleep(0.05)
             thieves.append(torch.empty(5000, device=device.torch))  # has the same size
-            thieves[-1].copy_(poison)
+            thieves[-1].copy_(filler)
             device.synchronize()
     device.fake.release(side)
     work.wait()
@@ -124,7 +124,7 @@ def memory():
 
 
 def no_stream_waits():
-    """Not even the backend's own, and results that are copied back are there all the same."""
+    """No stream waits, not even the backend's own, and copied results are complete nevertheless."""
     made = []
     new_stream = rondo_torch._new_stream
     rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
@@ -146,7 +146,7 @@ def no_stream_waits():
 
 
 def many_groups():
-    """torch gives few streams again and again; groups have each its own as long as there are any."""
+    """torch returns a few streams in turn. Each group has its own while there are enough."""
     made = []
     new_stream = rondo_torch._new_stream
     rondo_torch._new_stream = lambda index: made.append(new_stream(index)) or made[-1]
@@ -159,7 +159,7 @@ def many_groups():
 
 
 def neighbours():
-    """Tensors that lie one behind the other, each in an allocation of its own, are not one."""
+    """Adjacent tensors in separate allocations are not treated as one."""
     size = (16 << 20 if device.fake is None else 1 << 20) // 4  # tensors of this size have separate allocations
     made = {tensor.data_ptr(): tensor for tensor in [full(size, 0) for _ in range(16)]}
     rows = [[made.get(first + 4 * size * i) for i in range(WORLD)] for first in made]
@@ -179,7 +179,7 @@ def neighbours():
 
 def graphs():
     with device.stream():
-        total, most, told = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
+        total, most, shared = full(5000, RANK + 1), full(100, RANK), full(70_000, RANK)
         given, taken = full(10 * WORLD, RANK), full(10 * WORLD, -1)
         early = full(30, RANK + 1).reshape(10, 3)
         device.synchronize()
@@ -194,7 +194,7 @@ def graphs():
                 expect(time.monotonic() < until, "the message comes while this is captured")
             dist.all_reduce(total)
             work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
-            dist.broadcast(told, src=1)
+            dist.broadcast(shared, src=1)
             dist.all_to_all_single(taken, given)
             said = raised(lambda: dist.all_to_all_single(taken, given, [10] * WORLD, [10] * WORLD))
             expect("cannot be captured into a graph" in said, said)  # the capture continues
@@ -209,7 +209,7 @@ def graphs():
             device.synchronize()
             expect_all(total, SUM * WORLD**times, f"a sum at launch {times + 1}")
         expect_all(most, WORLD - 1, "a maximum")
-        expect_all(told, 1, "a broadcast")
+        expect_all(shared, 1, "a broadcast")
         for rank in range(WORLD):
             expect_all(taken[10 * rank :][:10], rank, f"a block of rank {rank}")
         rondo_torch.backend_of().check()
@@ -232,7 +232,7 @@ def graphs_that_differ():
 
 
 def kernels_are_loaded():
-    """What is launched for the first time may wait for all streams, and holds up whatever else the driver is asked meanwhile."""
+    """The first launch of a kernel may wait for all streams, and blocks other calls of the driver meanwhile."""
     tensor = full(1000, RANK + 1)
     new = (torch.special.bessel_j0, torch.special.entr, torch.erfinv, torch.lgamma, torch.special.i1e)
     for kernel in new:
@@ -263,12 +263,12 @@ def messages():
         expect_all(tensor, WORLD, "the sum")
     received.requires_grad_()
     if RANK == 0:
-        heard = set()
+        sources = set()
         for _ in range(1, WORLD):
             source = dist.recv(received)
-            expect_all(received, source, "recv from anybody")
-            heard.add(source)
-        expect(heard == set(range(1, WORLD)), "recv from anybody hears everybody")
+            expect_all(received, source, "recv from any rank")
+            sources.add(source)
+        expect(sources == set(range(1, WORLD)), "recv from any rank receives from each rank")
     else:
         dist.send(full(1000, RANK), 0)
 
@@ -301,10 +301,10 @@ def a_rank_dies():
 
     said = raised(forever)
     expect("rank 1" in said and "peer_lost" in said and os.uname().nodename in said, said)
-    expect(time.monotonic() - started < 20, "told long before the timeout of half an hour")
+    expect(time.monotonic() - started < 20, "the error comes long before the timeout of half an hour")
 
 
-def a_rank_dies_and_who_waits_is_told():
+def a_rank_dies_and_a_waiting_rank_fails():
     tensor = full(1000, 1)
     dist.all_reduce(tensor)
     if RANK == 1:

@@ -1,4 +1,4 @@
-"""init_method="rondo://": the ranks meet, and its store does for torch what torch's own does.
+"""init_method="rondo://": the ranks have a rendezvous, and its store does for torch what torch's own does.
 
     rendezvous.py store | arguments | variables | missing
 """
@@ -26,7 +26,7 @@ def refused(kind, says, function, *arguments, **named):
 
 
 def answers(store):
-    """What a store says to the same questions."""
+    """The answers of a store to a fixed list of requests."""
     said = []
     store.set("text", "a value")
     store.set("empty", "")
@@ -70,7 +70,7 @@ def store():
 
 
 def arguments():
-    """Rank and world size by arguments, where the environment says only where to meet; and groups that are made again."""
+    """Rank and world size by arguments, where the environment says only where the rendezvous is; and groups that are made again."""
     del os.environ["RANK"], os.environ["WORLD_SIZE"]
     limit = datetime.timedelta(seconds=30)
     for time_ in range(5):
@@ -83,17 +83,17 @@ def arguments():
     dist.init_process_group("rondo", init_method=f"rondo://?rank={RANK}&world_size={WORLD}", timeout=limit)
     dist.barrier()
     dist.destroy_process_group()
-    has_met = f"has met the others as rank {RANK} of {WORLD}"
-    refused(ValueError, has_met, dist.init_process_group, "rondo", init_method="rondo://?rank=7&world_size=8")
+    was_in_one = f"was already in a rendezvous as rank {RANK} of {WORLD}"
+    refused(ValueError, was_in_one, dist.init_process_group, "rondo", init_method="rondo://?rank=7&world_size=8")
 
 
 def variables():
-    """A wrong one is named, and the program may go on with a right one."""
+    """An error names a wrong variable, and the program may continue with a correct one."""
     wrong = [("RONDO_RAILS", one) for one in ("0", "17", "-1", "two", "", "9" * 5000)]
-    wrong += [(name, one) for name in ("RONDO_BLOCKING_WAIT", "RONDO_WIDE_PARTIALS") for one in ("yes", "2", "")]
+    wrong += [(name, one) for name in ("RONDO_BLOCKING_WAIT", "RONDO_FP32_ACCUMULATE") for one in ("yes", "2", "")]
     for name, value in wrong:
         os.environ[name] = value
-        refused(ValueError, f"variable {name}: wants", dist.init_process_group, "rondo", init_method="rondo://")
+        refused(ValueError, f"variable {name}: expected", dist.init_process_group, "rondo", init_method="rondo://")
         del os.environ[name]
     os.environ |= {"RONDO_RAILS": "2", "RONDO_BLOCKING_WAIT": "1"}
     dist.init_process_group("rondo", init_method="rondo://", timeout=datetime.timedelta(seconds=30))
@@ -104,7 +104,7 @@ def variables():
 
 
 def missing():
-    """The last rank does not come."""
+    """The last rank does not take part."""
     if RANK == WORLD - 1:
         return
     limit = datetime.timedelta(seconds=3)

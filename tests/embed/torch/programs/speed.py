@@ -17,7 +17,7 @@ device = torch.device(sys.argv[2] if len(sys.argv) > 2 else "cpu")
 
 
 def over():
-    """What takes time is done."""
+    """Waits until all work has ended."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 

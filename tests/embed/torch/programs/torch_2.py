@@ -32,11 +32,11 @@ def coalesced():
         expect(torch.equal(part, expected), f"reduce_scatter_tensor_coalesced: {part}")
 
     right, left = (RANK + 1) % WORLD, (RANK - 1) % WORLD
-    heard = torch.zeros(1)
-    messages = [dist.P2POp(dist.isend, torch.full((1,), float(RANK)), right), dist.P2POp(dist.irecv, heard, left)]
+    received = torch.zeros(1)
+    messages = [dist.P2POp(dist.isend, torch.full((1,), float(RANK)), right), dist.P2POp(dist.irecv, received, left)]
     for work in dist.batch_isend_irecv(messages):
         work.wait()
-    expect(heard[0] == left, "messages in a batch")
+    expect(received[0] == left, "messages in a batch")
 
 
 def groups():

@@ -17,7 +17,7 @@ for name in sys.argv[1:]:
     if dtype is None:
         print(f"torch {torch.__version__} has no {name}")
     elif dtype is torch.bool:
-        first, all_, nobody = RANK == 0, True, False
+        first, all_, none = RANK == 0, True, False
         for op, wanted in (
             (ReduceOp.SUM, [True, True, False]),
             (ReduceOp.MAX, [True, True, False]),
@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
             (ReduceOp.MIN, [WORLD == 1, True, False]),
             (ReduceOp.BAND, [WORLD == 1, True, False]),
         ):
-            tensor = torch.tensor([first, all_, nobody])
+            tensor = torch.tensor([first, all_, none])
             dist.all_reduce(tensor, op)
             expect(tensor.tolist() == wanted, f"{op} of bool is {tensor.tolist()}")
         said = raised(lambda: dist.all_reduce(torch.tensor([True]), ReduceOp.AVG))

@@ -38,14 +38,14 @@ checked = 0
 
 
 def values_of(rank, size, dtype):
-    """Small enough that sums and products of a few of them are in every type's range."""
+    """Values so small that sums and products of a few of them are in the range of every type."""
     made = torch.Generator().manual_seed(rank * 1000 + size % 997)
     drawn = torch.randint(1, 5, (size,), generator=made)
     return (drawn.to(torch.float64) / 2 if dtype.is_floating_point else drawn).to(dtype)
 
 
 def laid_out(values, layout):
-    """The same values, in memory as programs have them."""
+    """The same values in the memory layouts that programs use."""
     size = values.numel()
     values = values.to(DEVICE)
     if layout == "transposed" and size % 2 == 1 and size > 1:
@@ -163,7 +163,7 @@ def movements():
 
 
 def uneven():
-    """A number of its own for every rank."""
+    """A different number for every rank."""
     outputs = [zeros(r + 1) for r in range(WORLD)]
     dist.all_gather(outputs, full((RANK + 1,), float(RANK)))
     for r in range(WORLD):

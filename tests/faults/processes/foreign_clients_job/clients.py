@@ -20,7 +20,7 @@ LORIS_S = 8  # time to send a whole hello: longer than a rank waits for one
 class Kind:
     """What one foreign client does once it is connected.
 
-    Steps: ("say", bytes), ("pause", seconds), ("hear",): until something has come, ("end",): no more will be said,
+    Steps: ("say", bytes), ("pause", seconds), ("receive",): until something has come, ("end",): no more will be said,
     ("reset",), ("stay",): until the other side closes. After the last step it closes.
     """
 
@@ -75,13 +75,13 @@ def kinds_for(port, dice):
     yield Kind("TLS", (("say", client_hello_of_tls()), ("stay",)), unanswered=False)
     yield Kind("random bytes", (("say", dice.randbytes(dice.randrange(1, 2000))), ("stay",)))
     for name, words in port.right.items():
-        yield Kind(f"replays the right hello ({name})", (("say", words), ("hear",), ("pause", 0.05)), unanswered=False,
+        yield Kind(f"replays the right hello ({name})", (("say", words), ("receive",), ("pause", 0.05)), unanswered=False,
                    member=store)
         yield Kind(f"replays the right hello ({name}), then random bytes",
                    (("say", words + dice.randbytes(100)), ("pause", 0.2)), unanswered=False, member=store)
         for next_name, next_words in port.then.items():
             yield Kind(f"says the right hello ({name}), then {next_name}",
-                       (("say", words), ("hear",), ("say", next_words), ("stay",)), unanswered=False)
+                       (("say", words), ("receive",), ("say", next_words), ("stay",)), unanswered=False)
     for name, words in port.wrong.items():
         yield Kind(f"wrong: {name}", (("say", words), ("stay",)), unanswered=name == "a huge length")
 
@@ -110,13 +110,13 @@ class HalfOpen:
 class ForeignClient:
     """One connection on its way through the steps of its kind."""
 
-    __slots__ = ("kind", "port", "sock", "steps", "heard", "staying", "hearing")
+    __slots__ = ("kind", "port", "sock", "steps", "received", "staying", "receiving")
 
     def __init__(self, kind, port, sock):
         self.kind, self.port, self.sock = kind, port, sock
         self.steps = iter(kind.steps)
-        self.heard = 0
-        self.staying = self.hearing = False
+        self.received = 0
+        self.staying = self.receiving = False
 
 
 class Crowd:
@@ -201,8 +201,8 @@ class Crowd:
                     sock.shutdown(socket.SHUT_WR)
                 elif step[0] == "reset":
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                elif step[0] == "hear" and not foreign_client.heard:
-                    foreign_client.hearing = True
+                elif step[0] == "receive" and not foreign_client.received:
+                    foreign_client.receiving = True
                     return
                 elif step[0] == "stay":
                     return
@@ -219,11 +219,11 @@ class Crowd:
             got = 0
         if not got:
             return self._close(foreign_client)
-        if foreign_client.kind.unanswered and not foreign_client.heard:
+        if foreign_client.kind.unanswered and not foreign_client.received:
             self.answered.append(foreign_client)
-        foreign_client.heard += got
-        if foreign_client.hearing:
-            foreign_client.hearing = False
+        foreign_client.received += got
+        if foreign_client.receiving:
+            foreign_client.receiving = False
             self._go_on(foreign_client)
 
     def _close(self, foreign_client):

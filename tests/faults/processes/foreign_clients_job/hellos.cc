@@ -1,15 +1,15 @@
 // Prints the first bytes that a client could send to the ports of a running job, in hexadecimal, as one JSON object.
-// For every rank and the store it prints the address, the right first bytes, and versions that are wrong in one field.
-// It runs in the environment of a rank under `rondo run`: it reads the rendezvous in the job's store, as any process
-// that reaches the store can.
+// For every rank and for the store it prints the address, the correct first bytes, and copies of them that are wrong in
+// one field. It runs in the environment of a rank under `rondo run`, and reads the rendezvous in the job's store. Any
+// process that can reach the store can do the same.
 //
 //   {"ports": [{"who": "rank 0", "host": "127.0.0.1", "port": 4711, "right": {"control": HEX, ...},
 //               "wrong": {"another job": HEX, ...}, "then": {"a wrong proof": HEX}}, ...]}
 //
-// "then" has bytes that may follow an answered right hello if the job has a token.
+// If the job has a token, "then" has bytes that may follow the correct hello after the reply to it.
 //
-// This program takes layouts and versions from the library, so that tests/faults/processes/foreign_clients need not
-// contain them.
+// This program takes layouts and versions from the library, so tests/faults/processes/foreign_clients need not contain
+// them.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -49,7 +49,8 @@ std::string Hex(const std::vector<std::byte>& bytes) {
   return Hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-// Reads the address from a rank's entry in the store (rendezvous/membership.cc): host, host id, pid, instance, address.
+// Reads the address from a rank's entry in the store (rendezvous/membership.cc). The entry has host, host id, pid,
+// instance and address.
 Result<tcp::TcpAddress> AddressIn(std::string_view claim) {
   ByteReader in(claim);
   in.Text();
@@ -70,10 +71,10 @@ nlohmann::json Port(const std::string& who, std::uint16_t port, const Words& rig
 struct Job {
   std::string name;
   std::shared_ptr<const JobToken> token;  // null: the job has no token
-  Nonce nonce{};                          // used if there is a token; a repeated hello has the same nonce
+  Nonce nonce{};  // used if there is a token; the same in all hellos, so that a hello can be repeated
 };
 
-// First bytes for rank `to`, as a connected neighbour would send them.
+// The first bytes for rank `to`, as the connected rank `hello.from` would send them.
 nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const Job& job) {
   const int world = static_cast<int>(ranks.size());
   const tcp::TcpAddress& called = ranks[static_cast<std::size_t>(to)];
@@ -93,7 +94,7 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   }
   tcp::Hello later = hello;
   later.communicator = 4711;
-  right["communicator that nobody opens"] = Hex(tcp::Encode(later));
+  right["communicator that no rank opens"] = Hex(tcp::Encode(later));
 
   Words wrong;
   const auto but = [&](const std::string& name, auto change) {
@@ -108,10 +109,11 @@ nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, co
   but("a rank that is none", [](tcp::Hello& h) { h.from = 4711; });
   but("itself", [&](tcp::Hello& h) { h.from = to; });
   std::vector<std::byte> version = tcp::Encode(hello);
-  version[8] ^= std::byte{0x40};  // after the magic; this place is the same in every version
+  // flips a bit of the version field, which follows the magic in every version of the format
+  version[8] ^= std::byte{0x40};
   wrong["another version"] = Hex(version);
   std::vector<std::byte> length = tcp::Encode(hello);
-  // The length of the part after the preamble.
+  // These bytes give the length of the message after the preamble.
   length[tcp::kPreambleBytes - 2] = length[tcp::kPreambleBytes - 1] = std::byte{0xff};
   wrong["a huge length"] = Hex(length);
   Words then;
@@ -136,9 +138,10 @@ nlohmann::json PortOfStore(const HostPort& address, const Job& job) {
   another.version += 1;
   wrong["another version"] = Hex(Encode(another));
   std::string length = right;
-  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");  // the length of job and nonce
+  // These bytes give the length of job and nonce.
+  length.replace(store_protocol::kHelloHeadBytes - 4, 4, "\xff\xff\xff\xff");
   wrong["a huge length"] = Hex(length);
-  wrong["a huge request"] = Hex(right + "\xff\xff\xff\xff");  // after the hello: the length of a frame
+  wrong["a huge request"] = Hex(right + "\xff\xff\xff\xff");  // the bytes after the hello give the length of a frame
   return Port("store", address.port, {{"client", Hex(right)}}, wrong, then);
 }
 
@@ -167,7 +170,7 @@ Result<nlohmann::json> Ports() {
   }
   nlohmann::json ports = nlohmann::json::array();
   for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank) ports.push_back(PortOfRank(rank, ranks, job));
-  // "tcp://127.0.0.1:4711"
+  // Describe returns a text such as "tcp://127.0.0.1:4711".
   RONDO_ASSIGN(const HostPort store, ParseHostPort(opened.store().Describe().substr(sizeof "tcp://" - 1)));
   ports.push_back(PortOfStore(store, job));
   return nlohmann::json{{"ports", ports}};

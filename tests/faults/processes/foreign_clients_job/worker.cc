@@ -1,16 +1,17 @@
-// A rank that takes sums until it must stop, and reports the number of sums and the connections to its port.
-// tests/faults/processes/foreign_clients starts four under `rondo run` and sends foreign clients. Each line begins with
-// the time in nanoseconds, by the monotonic clock that all processes of a host share:
+// A rank that computes sums until it must stop, and reports the number of sums and the connections to its port.
+// tests/faults/processes/foreign_clients starts four such ranks under `rondo run`, and sends foreign clients to their
+// ports. Each line of output begins with the time in nanoseconds, by the monotonic clock that all processes of a host
+// share:
 //
 //   NS pid PID
-//   NS sums N                      printed by rank 0 at intervals: N sums were right so far
+//   NS sums N                      printed by rank 0 at intervals: N sums were correct so far
 //   NS idle N COUNTERS             no sum runs, because the script has made the file FOLDER/idle
 //   NS ended N COUNTERS            the script has made FOLDER/over, and the communicator is closed
 //   NS wrong TEXT                  a wrong value, a write next to the values, or any error
 //
-// COUNTERS: "accepted 7 established 3".
+// COUNTERS is a text such as "accepted 7 established 3".
 //
-// Exit code 0 after "ended", 1 otherwise.
+// The exit code is 0 after "ended", otherwise 1.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -37,10 +38,10 @@ namespace {
 
 constexpr std::size_t kGuardElements = 8;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
-constexpr std::uint64_t kLookEvery = 16;  // number of sums between two checks
-constexpr auto kTellEvery = std::chrono::milliseconds(50);
+constexpr std::uint64_t kLookEvery = 16;  // number of sums between two checks of the folder
+constexpr auto kReportEvery = std::chrono::milliseconds(50);
 constexpr auto kIdleNap = std::chrono::milliseconds(20);
-enum Order : std::int64_t { kGoOn = 0, kIdle = 1, kEnd = 2 };  // the order that rank 0 has found in the folder
+enum Order : std::int64_t { kGoOn = 0, kIdle = 1, kEnd = 2 };  // what rank 0 has found in the folder
 
 struct Flags {
   std::filesystem::path folder;
@@ -64,7 +65,7 @@ std::string Words(const TcpCounters& counters) {
       counters.held.load(), counters.accept_errors.load());
 }
 
-// Sums whose every element depends on its index, its rank and the round.
+// Sums in which every element depends on its index, its rank and the number of the sum.
 class Sums {
  public:
   explicit Sums(std::size_t elements) : elements_(elements), memory_(elements + 2 * kGuardElements, kGuard) {}
@@ -107,10 +108,10 @@ Status Work(Communicator& communicator, const Flags& flags, const TcpCounters& c
   // Connects every pair of ranks, so that a repeated hello finds an existing connection.
   RONDO_TRY(sums.TakeOne(communicator, {.algorithm = Algorithm::kDirect}));
   SteadyClock clock;
-  for (TimePoint told = clock.Now();;) {
+  for (TimePoint reported_at = clock.Now();;) {
     RONDO_TRY(sums.TakeOne(communicator));
-    if (communicator.rank() == 0 && clock.Now() - told >= kTellEvery) {
-      told = clock.Now();
+    if (communicator.rank() == 0 && clock.Now() - reported_at >= kReportEvery) {
+      reported_at = clock.Now();
       Say("sums {}", sums.taken());
     }
     if (sums.taken() % kLookEvery != 0) continue;
@@ -147,7 +148,7 @@ int Main(const Flags& flags) {
 
 int main(int argc, char** argv) {
   rondo::Flags flags;
-  CLI::App app("A rank that sums until it is told to stop; for tests/faults/processes/foreign_clients.");
+  CLI::App app("A rank that sums until it is reported_at to stop; for tests/faults/processes/foreign_clients.");
   app.add_option("--folder", flags.folder, "Where the files idle and over will be")->required();
   app.add_option("--elements", flags.elements, "Of 8 bytes, in each sum");
   CLI11_PARSE(app, argc, argv);
