@@ -1,7 +1,9 @@
-"""tools/dev/draw: the drawing is what its text says, and shows what it must."""
+"""tools/dev/draw and tools/dev/sequences: the drawings are what their texts say, and show what they must."""
 
 import importlib.machinery
 import importlib.util
+import re
+import sys
 import pathlib
 import unittest
 
@@ -9,6 +11,11 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 _loader = importlib.machinery.SourceFileLoader("draw", str(REPOSITORY / "tools/dev/draw"))
 draw = importlib.util.module_from_spec(importlib.util.spec_from_loader("draw", _loader))
 _loader.exec_module(draw)
+_loader = importlib.machinery.SourceFileLoader("sequences", str(REPOSITORY / "tools/dev/sequences"))
+sequences = importlib.util.module_from_spec(importlib.util.spec_from_loader("sequences", _loader))
+sys.modules["sequences"] = sequences  # its dataclasses look there
+_loader.exec_module(sequences)
+
 import rooms  # noqa: E402  # draw has made its folder known
 
 SMALL = """# A house of four.
@@ -68,6 +75,48 @@ class Text(unittest.TestCase):
 
     def test_gives_a_folder_to_the_innermost_room(self):
         self.assertEqual([house().room_of(folder) for folder in ("b/x", "b/c", "b/c/x", "bc", "")], ["b", "b/c", "b/c", None, None])
+
+
+EXCHANGE = """# Two actors.
+actor a one & two
+actor b the other
+a -> b asks
+& b --> a answers
+note a..b both are content
+b -x a ends
+= Nothing is left.
+"""
+
+
+class Sequences(unittest.TestCase):
+    def drawing(self, text):
+        return sequences.drawing_of(sequences.read_sequence(text))
+
+    def test_are_what_their_texts_say(self):
+        texts = sorted(sequences.FOLDER.glob("*.txt"))
+        self.assertEqual([text.stem for text in texts], ["failure", "rebuild", "rendezvous", "ring"])
+        for text in texts:
+            self.assertEqual(self.drawing(text.read_text(encoding="utf-8")), text.with_suffix(".svg").read_text(encoding="utf-8"),
+                             "tools/dev/sequences makes it")  # fmt: skip
+
+    def test_show_every_line_and_events_of_one_moment_beside_each_other(self):
+        drawing = self.drawing(EXCHANGE)
+        for words in (">one &amp; two<", ">the other<", ">asks<", ">answers<", ">both are content<", ">ends<", ">Nothing is left.<"):
+            self.assertIn(words, drawing)
+        heights = {words: re.search(rf'y="([\d.]+)"[^>]*>{words}<', drawing)[1] for words in ("asks", "answers", "ends")}
+        self.assertEqual(heights["asks"], heights["answers"])
+        self.assertGreater(float(heights["ends"]), float(heights["asks"]))
+        self.assertEqual((drawing.count("url(#head)"), drawing.count("url(#cross)")), (2, 1))
+
+    def test_a_wrong_text_is_named_by_its_line(self):
+        for wrong, said in (("a -> c asks\n", "line 9: there is no actor c"), ("a ~ b asks\n", "line 9: 'a ~ b asks' is no actor, message, note or line"),
+                            ("a -> a asks\n", "line 9: a sends to itself")):  # fmt: skip
+            with self.assertRaisesRegex(sequences.Wrong, re.escape(said)):
+                self.drawing(EXCHANGE + wrong)
+        with self.assertRaisesRegex(sequences.Wrong, "line 2: nothing is before it"):
+            self.drawing("actor a one\n& note a two\n")
+        with self.assertRaisesRegex(sequences.Wrong, "is longer than its arrow"):
+            self.drawing(EXCHANGE + f"a -> b {'words ' * 9}\n")
 
 
 if __name__ == "__main__":
