@@ -90,7 +90,7 @@ class HouseRules(unittest.TestCase):
                 self.assertEqual(self.findings("base/a.cc", f"{include}auto a = {use};"), [])
 
     def test_format_to_comes_with_all_of_fmt(self):
-        self.assert_found("base/a.cc", '#include <fmt/core.h>\n// fmt::format_to\nfmt::format_to(end, "a");', "format_to wants", 3)
+        self.assert_found("base/a.cc", '#include <fmt/core.h>\n// fmt::format_to\nfmt::format_to(end, "a");', "format_to needs", 3)
 
     def test_a_header_is_included_once(self):
         self.assert_found("base/ids.h", "namespace rondo {}\n", "#pragma once", 1)
@@ -133,6 +133,22 @@ class TextRules(unittest.TestCase):
         self.assertEqual(self.findings(b"#!/bin/sh\ntrue\n", "a"), [])
 
 
+class Words(unittest.TestCase):
+    def test_words_of_our_own_are_found_in_prose_and_in_identifiers(self):
+        for text, word in (("// Whoever waits", "whoever"), ("int TellStrangers();", "stranger"), ("bool was_told_ = false;", "told"),
+                           ("the last words of a rank", "last words"), ("def test_nobody_waits(self):", "nobody")):  # fmt: skip
+            with self.subTest(text):
+                found = lint.word_rules("docs/a.md", f"\n{text}\n")
+                self.assertEqual([line.split(" is not")[0] for line in found], [f"docs/a.md:2: '{word}'"])
+
+    def test_parts_of_other_words_are_none_of_them(self):
+        self.assertEqual(lint.word_rules("docs/a.md", "hearing, storytold, the installed packages of a foretold board"), [])
+
+    def test_the_list_itself_and_the_user_nobody_may_stay(self):
+        self.assertEqual(lint.word_rules("tools/dev/lint", "stranger"), [])
+        self.assertEqual(lint.word_rules("tests/launchers/sshd.py", "user nobody"), [])
+
+
 class Whole(unittest.TestCase):
     """On a repository of its own, as a process."""
 
@@ -148,7 +164,7 @@ class Whole(unittest.TestCase):
             yield root
 
     def test_a_header_that_leans_on_its_includer_and_a_crooked_line_are_found_and_counted(self):
-        if lint.missing_tools(["clang-format", lint.COMPILER]):
+        if lint.missing_tools(["clang-format", "codespell", lint.COMPILER]):
             self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
         with self.repository() as root:
             (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
@@ -167,7 +183,7 @@ class Whole(unittest.TestCase):
             self.assertEqual(run.returncode, 0)
 
     def test_a_header_that_a_source_includes_first_is_compiled_alone_only_where_it_is_named(self):
-        if lint.missing_tools(["clang-format", lint.COMPILER]):
+        if lint.missing_tools(["clang-format", "codespell", lint.COMPILER]):
             self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
         with self.repository() as root:
             (root / "base/leans.h").write_text("#pragma once\ninline std::string name;\n")
@@ -179,6 +195,16 @@ class Whole(unittest.TestCase):
                     (root / "base/leans.cc").write_text(first)
                     run = subprocess.run([*command, *words], cwd=root, capture_output=True, text=True, check=False)
                     self.assertIn(f" {findings} findings", run.stdout)
+
+    def test_a_word_that_is_spelled_wrong_is_found(self):
+        if lint.missing_tools(["clang-format", "codespell", lint.COMPILER]):
+            self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
+        with self.repository() as root:
+            wrong = "rec" + "ieves"  # put together, so that the linter does not find it here
+            (root / "a.md").write_text(f"A rank that {wrong}.\n")
+            run = subprocess.run([sys.executable, "tools/dev/lint"], cwd=root, capture_output=True, text=True, check=False)
+            self.assertIn(f"a.md:1: spelling: {wrong} ==> receives", run.stdout)
+            self.assertIn(" 1 findings", run.stdout)
 
     def test_clang_tidy_looks_again_only_at_what_has_changed_since_it_found_nothing_there(self):
         if lint.missing_tools(["clang-tidy", lint.COMPILER]):
