@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -87,5 +88,16 @@ class AwakeClockTicker {
   bool is_over_ = false;
   std::thread thread_;
 };
+
+// Makes a ticker for `clock`, which may have had one before. Null if no thread is available: the clock then advances
+// with the machine's clock.
+inline std::shared_ptr<const AwakeClockTicker> StartTicking(const std::shared_ptr<AwakeClock>& clock) {
+  try {
+    return std::make_shared<const AwakeClockTicker>(clock);
+  } catch (const std::system_error&) {
+    clock->EndTicks();
+    return nullptr;
+  }
+}
 
 }  // namespace rondo

@@ -31,7 +31,8 @@
 //              rank in the group; Error::culprit is a rank of the group. Damaged bytes give kCorrupt if checksums are
 //              on. Otherwise only the transport's own check can find them (TCP: 16 bits a segment).
 //   Deadlines  Every operation ends within its timeout, which counts from the call. The error of a timeout names the
-//              missing ranks.
+//              missing ranks. If this process is stopped for more than a second (Ctrl-Z, SIGSTOP), that time does not
+//              count.
 //   Devices    Operations on GPU memory (OperationOptions::memory) are ordered by their stream. An operation runs after
 //              all work that was on the stream when it was called, and work put on the stream later waits for it
 //              (unless OperationOptions::stream_waits is false). Nothing else waits: other streams and the device

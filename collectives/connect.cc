@@ -89,7 +89,7 @@ std::string NewInstance() {
 }
 
 Result<Presence> MakePresence(const ConnectOptions& options, const Identity& identity, const std::string& job,
-                              std::uint64_t generation, const std::shared_ptr<const Clock>& clock) {
+                              std::uint64_t generation) {
   TcpOptions tcp;
   tcp.token = identity.token;
   tcp.tls = identity.tls;
@@ -101,7 +101,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const Identity& ide
   } else if (options.path == Path::kAuto || options.path == Path::kShm) {
     Log(options.logger, LogLevel::kWarning, "no shared memory with other ranks: {}", host_id.error().message());
   }
-  tcp.clock = clock;
+  tcp.clock = options.communicator.clock;
   tcp.logger = options.logger;
   tcp.counters = options.tcp_counters;
   tcp.addresses = options.addresses;
@@ -141,8 +141,7 @@ Result<Presence> MakePresence(const ConnectOptions& options, const Identity& ide
 }
 
 Result<CommunicatorOptions> OptionsAfterRendezvous(const ConnectOptions& options, const std::string& job,
-                                                   const Membership& membership, std::shared_ptr<Transport> transport,
-                                                   std::shared_ptr<const Clock> clock) {
+                                                   const Membership& membership, std::shared_ptr<Transport> transport) {
   if (options.path == Path::kShm) RONDO_TRY(AllOnOneHost(membership));
   CommunicatorOptions communicator = options.communicator;
   communicator.rank = membership.rank;
@@ -159,7 +158,6 @@ Result<CommunicatorOptions> OptionsAfterRendezvous(const ConnectOptions& options
          .cores = member.host_id.empty() ? CountCpus({member.cpus}) : cores.at(member.host_id),
          .not_shared = options.path == Path::kAuto ? WhyNotOneHost(own_host_id, member.host_id) : ""});
   communicator.transport = std::move(transport);
-  communicator.clock = std::move(clock);
   communicator.logger = options.logger;
   communicator.timeout = *options.timeout;
   communicator.job = job;
@@ -219,17 +217,13 @@ namespace {
 // The caller's options, completed from the environment.
 struct Start {
   ConnectOptions options;
-  std::shared_ptr<const Clock> clock;  // used for the rendezvous; everything after it uses options.communicator.clock
+  // Used for the rendezvous and for rebuilds; the communicators use options.communicator.clock.
+  std::shared_ptr<const Clock> clock;
+  std::shared_ptr<AwakeClock> awake;  // the same clock; null if the caller gave a clock
   TimePoint deadline;
   Identity identity;
   InitMethod method;                               // not used if the caller gives a store
-  std::shared_ptr<const AwakeClockTicker> ticker;  // advances `clock`
-
-  // The deadline as a time of options.communicator.clock.
-  TimePoint DeadlineOfTheRest() const {
-    const TimePoint now = clock->Now();
-    return Later(options.communicator.clock->Now(), std::max(deadline, now) - now);
-  }
+  std::shared_ptr<const AwakeClockTicker> ticker;  // advances `awake`
 };
 
 Result<Start> BeginBy(const ConnectOptions& given) {
@@ -249,13 +243,8 @@ Result<Start> BeginBy(const ConnectOptions& given) {
   start.clock = options.communicator.clock;
   if (start.clock == nullptr) {
     options.communicator.clock = std::make_shared<const SteadyClock>();
-    const auto awake = std::make_shared<AwakeClock>(options.communicator.clock);
-    start.clock = awake;
-    try {
-      start.ticker = std::make_shared<const AwakeClockTicker>(awake);
-    } catch (const std::system_error&) {  // no thread is available: AwakeClock then runs like the system's clock
-      awake->EndTicks();
-    }
+    start.clock = start.awake = std::make_shared<AwakeClock>(options.communicator.clock);
+    start.ticker = StartTicking(start.awake);
   }
   start.deadline = Later(start.clock->Now(), *options.timeout);
   std::shared_ptr<const Profile>& profile = options.communicator.profile;
@@ -308,7 +297,7 @@ Error IfNoRank(const Error& error, const std::string& what_it_may_be) {
 
 // `keeps_store`: the store is used after the rendezvous, too.
 Result<CompletedRendezvous> PerformRendezvous(const Start& start, bool keeps_store) {
-  const auto& [options, clock, deadline, identity, method, ticker] = start;
+  const auto& [options, clock, awake, deadline, identity, method, ticker] = start;
   // A launcher's rank is only valid in the launcher's own world.
   const bool same_world = !options.world_size || !method.world_size || options.world_size == method.world_size;
   const std::optional<Rank> rank = options.rank ? options.rank : same_world ? method.rank : std::nullopt;
@@ -332,10 +321,9 @@ Result<CompletedRendezvous> PerformRendezvous(const Start& start, bool keeps_sto
 
   // If this rank lacks a resource, the other ranks must learn it during the rendezvous, instead of waiting for this
   // rank or finding it dead. So it checks that it has what its communicator needs before the rendezvous.
-  Result<Presence> made =
-      OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity, &at = options.communicator.clock] {
-        return MakePresence(asked, by, job, asked.generation, at);
-      });
+  Result<Presence> made = OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity] {
+    return MakePresence(asked, by, job, asked.generation);
+  });
   if (made && *world_size > 1) {
     const Status left = CheckDescriptorsLeft(kDescriptorsOfCommunicator, "a communicator");
     if (!left) made = Fail(left.error());
@@ -441,17 +429,17 @@ Result<std::shared_ptr<KeptGoodbyes>> GoodbyesOf(const Start& start, const Compl
 
 Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given) {
   RONDO_ASSIGN(const Start start, BeginBy(given));
-  const auto& [options, rendezvous_clock, deadline, identity, method, ticker] = start;
-  const std::shared_ptr<const Clock>& clock = options.communicator.clock;
-  if (options.join) return ConnectAsJoiner(options, identity, method, clock, start.DeadlineOfTheRest());
+  const auto& [options, clock, awake, deadline, identity, method, ticker] = start;
+  const RebuildClock rebuild_clock(clock, awake);
+  if (options.join) return ConnectAsJoiner(options, identity, method, rebuild_clock, deadline);
   RONDO_ASSIGN(CompletedRendezvous rendezvous, PerformRendezvous(start, /*keeps_store=*/options.rebuildable));
   if (options.rebuildable) {
     rendezvous.opened.Keep();
     const bool served_by_a_rank = options.store == nullptr && !rendezvous.external_store && ServedByARank(method);
     const auto home = std::make_shared<RebuildHome>(options, identity, rendezvous.job, std::move(rendezvous.opened),
-                                                    served_by_a_rank, clock);
+                                                    served_by_a_rank, rebuild_clock);
     return CreateRebuildable(home, rendezvous.membership, rendezvous.presence.transport, Running(rendezvous.membership),
-                             start.DeadlineOfTheRest());
+                             deadline);
   }
   RONDO_ASSIGN(std::shared_ptr<KeptGoodbyes> goodbyes, GoodbyesOf(start, rendezvous));
   rendezvous.opened.TakeNoMore();  // no further client is accepted, even if a rank other than 0 serves the store
@@ -459,8 +447,8 @@ Result<std::unique_ptr<Communicator>> ConnectOrThrow(const ConnectOptions& given
   // this code could.
   if (const Status left = rendezvous.opened.Leave(deadline); !left)
     Log(options.logger, LogLevel::kWarning, "this rank could not leave the store: {}", left.error().ToString());
-  RONDO_ASSIGN(CommunicatorOptions communicator, OptionsAfterRendezvous(options, rendezvous.job, rendezvous.membership,
-                                                                        rendezvous.presence.transport, clock));
+  RONDO_ASSIGN(CommunicatorOptions communicator,
+               OptionsAfterRendezvous(options, rendezvous.job, rendezvous.membership, rendezvous.presence.transport));
   communicator.kept_goodbyes = std::move(goodbyes);
   return Communicator::Create(std::move(communicator));
 }

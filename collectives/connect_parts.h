@@ -27,16 +27,15 @@ struct Presence {
 };
 
 // Makes a transport for this generation alone, and the description of this process that goes with it. REQUIRES:
-// options.communicator.profile is set; options.token and options.tls are the results of TokenText and FindTls, and
-// `identity` is made from them. Errors: those of the transports.
+// options.communicator.clock and .profile are set; options.token and options.tls are the results of TokenText and
+// FindTls, and `identity` is made from them. Errors: those of the transports.
 Result<Presence> MakePresence(const ConnectOptions& options, const Identity& identity, const std::string& job,
-                              std::uint64_t generation, const std::shared_ptr<const Clock>& clock);
+                              std::uint64_t generation);
 
 // The options of the communicator, after the rendezvous. kInvalidArgument: only shared memory was allowed, but the
 // ranks are on several hosts.
 Result<CommunicatorOptions> OptionsAfterRendezvous(const ConnectOptions& options, const std::string& job,
-                                                   const Membership& membership, std::shared_ptr<Transport> transport,
-                                                   std::shared_ptr<const Clock> clock);
+                                                   const Membership& membership, std::shared_ptr<Transport> transport);
 
 // Opens the caller's store if there is one, otherwise the store that `method` names. Errors: those of OpenStore.
 Result<OpenedStore> OpenStoreOf(const ConnectOptions& options, const InitMethod& method,

@@ -32,8 +32,7 @@ Status AwaitReaders(const RebuildHome& home, const Membership& membership, TimeP
   const std::string all = readers + "/all";
   RONDO_ASSIGN(const std::int64_t count, store.Add(readers, 1, deadline));
   if (count == static_cast<std::int64_t>(membership.members.size())) RONDO_TRY(store.Set(all, "", deadline));
-  if (home.opened.serves())
-    RONDO_TRY(store.WaitFor(all, std::min(deadline, Later(home.clock->Now(), kResultReadTime))));
+  if (home.opened.serves()) RONDO_TRY(store.WaitFor(all, std::min(deadline, Later(home.clock.Now(), kResultReadTime))));
   return {};
 }
 
@@ -54,7 +53,7 @@ RegroupOptions OptionsOf(const RebuildHome& home) {
 // itself. `presence` is the latest version.
 RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
   options.make_self = [&](std::uint64_t generation) -> Result<Member> {
-    RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation, home.clock));
+    RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation));
     return presence.self;
   };
   return options;
@@ -66,11 +65,16 @@ class ConnectedRebuilder final : public Rebuilder {
       : home_(std::move(home)), standing_(std::move(standing)), config_(std::move(config)) {}
 
   Result<std::unique_ptr<Communicator>> Rebuild(const RebuildRequest& request) override {
+    const RebuildClock& clock = home_->clock;
+    const auto ticker = clock.IgnoreStops();
+    // The request's deadline is a time of the communicator's clock.
+    const Duration left = std::max(request.deadline - home_->options.communicator.clock->Now(), Duration::zero());
     Presence presence;
     RegroupOptions options = Presenting(Asked(request, OptionsOf(*home_)), *home_, presence);
     options.config = config_;
-    RONDO_ASSIGN(const Membership membership, Regroup(home_->opened.store(), *home_->clock, options, standing_));
-    return CreateRebuildable(home_, membership, presence.transport, standing_, request.deadline);
+    options.deadline = Later(clock.Now(), left);
+    RONDO_ASSIGN(const Membership membership, Regroup(home_->opened.store(), *clock.get(), options, standing_));
+    return CreateRebuildable(home_, membership, presence.transport, standing_, options.deadline);
   }
 
  private:
@@ -100,7 +104,7 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
           membership.generation, read.error().ToString());
   }
   RONDO_ASSIGN(CommunicatorOptions options,
-               OptionsAfterRendezvous(home->options, home->job, membership, std::move(transport), home->clock));
+               OptionsAfterRendezvous(home->options, home->job, membership, std::move(transport)));
   const bool first = membership.generation == home->options.generation;
   if (!first) {
     options.report = ReportOf(standing.roster);
@@ -109,7 +113,7 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
   options.kept_goodbyes = KeepGoodbyesIn({.open = [home](TimePoint) -> Result<OpenedStore> { return home->opened; },
                                           .description = home->opened.store().Describe(),
                                           .job = home->job,
-                                          .clock = home->clock,
+                                          .clock = home->clock.get(),
                                           .keeps_deadlines = home->options.store == nullptr},
                                          membership);
   options.rebuilder =
@@ -119,8 +123,8 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
 }
 
 Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& options, const Identity& identity,
-                                                      const InitMethod& method,
-                                                      const std::shared_ptr<const Clock>& clock, TimePoint deadline) {
+                                                      const InitMethod& method, const RebuildClock& clock,
+                                                      TimePoint deadline) {
   using Way = Launched::Way;
   InitMethod served = method;
   if (served.kind == InitMethod::Kind::kLaunch) {
@@ -135,7 +139,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& opti
   if (job.empty()) job = method.job.empty() ? "default" : method.job;
 
   // Only the description of this process is used: the transport is made again when the generation is known.
-  RONDO_ASSIGN(const Presence now, MakePresence(options, identity, job, options.generation, clock));
+  RONDO_ASSIGN(const Presence now, MakePresence(options, identity, job, options.generation));
   RONDO_ASSIGN(OpenedStore opened,
                OpenStoreOf(options, served,
                            {.job = job,
@@ -146,7 +150,7 @@ Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& opti
                             .exchange = nullptr,
                             .who = fmt::format("host {}, pid {}, a joiner", now.self.host, now.self.pid),
                             .deadline = deadline,
-                            .clock = clock,
+                            .clock = clock.get(),
                             .logger = options.logger}));
   const bool served_by_a_rank =
       options.store == nullptr && !options.external_store && !method.external_store && ServedByARank(method);
@@ -157,7 +161,8 @@ Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& opti
   regroup.deadline = deadline;
   const RosterEntry self{.instance = now.self.instance, .host = now.self.host, .pid = now.self.pid};
   RosterPlace standing;
-  RONDO_ASSIGN(const Membership membership, RegroupAsJoiner(home->opened.store(), *clock, regroup, self, standing));
+  RONDO_ASSIGN(const Membership membership,
+               RegroupAsJoiner(home->opened.store(), *clock.get(), regroup, self, standing));
   return CreateRebuildable(home, membership, presence.transport, std::move(standing), deadline);
 }
 

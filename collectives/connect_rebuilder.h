@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/awake_clock.h"
 #include "base/identity.h"
 #include "collectives/connect.h"
 #include "rendezvous/regroup.h"
@@ -13,11 +14,30 @@
 
 namespace rondo {
 
+// The clock of the store and of rebuilds. It differs from the clock of the communicators, unless the caller gave one.
+class RebuildClock {
+ public:
+  // `awake`: the same clock as `clock`; null if the caller gave it.
+  RebuildClock(std::shared_ptr<const Clock> clock, std::shared_ptr<AwakeClock> awake)
+      : clock_(std::move(clock)), awake_(std::move(awake)) {}
+
+  const std::shared_ptr<const Clock>& get() const { return clock_; }
+  TimePoint Now() const { return clock_->Now(); }
+  // While the result exists, the time for which this process is stopped does not count. One thread at a time.
+  std::shared_ptr<const AwakeClockTicker> IgnoreStops() const {
+    return awake_ == nullptr ? nullptr : StartTicking(awake_);
+  }
+
+ private:
+  std::shared_ptr<const Clock> clock_;
+  std::shared_ptr<AwakeClock> awake_;
+};
+
 // The state that all generations of a job share in one process. It keeps the store open, because only a handle that was
 // never closed proves that the store is still the same one (roster_agreement.h).
 struct RebuildHome {
   RebuildHome(ConnectOptions connect, Identity proves_by, std::string job_id, OpenedStore store, bool by_a_rank,
-              std::shared_ptr<const Clock> the_clock)
+              RebuildClock the_clock)
       : options(std::move(connect)),
         identity(std::move(proves_by)),
         job(std::move(job_id)),
@@ -32,22 +52,23 @@ struct RebuildHome {
   std::string job;
   OpenedStore opened;
   bool served_by_a_rank;
-  std::shared_ptr<const Clock> clock;
+  RebuildClock clock;
 };
 
 // Whether one of the ranks serves the store that `method` names; false if an external process does.
 bool ServedByARank(const InitMethod& method);
 
 // Creates the communicator of `membership`, with a rebuilder. If this process serves the store, the call returns when
-// the other ranks have read the result of the rendezvous, too.
+// the other ranks have read the result of the rendezvous, too. `deadline`: a time of home->clock.
 Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<RebuildHome>& home,
                                                         const Membership& membership,
                                                         std::shared_ptr<Transport> transport, RosterPlace standing,
                                                         TimePoint deadline);
 
-// Performs Connect with the option `join`. kUnsupported: the launcher's rendezvous cannot admit joiners.
+// Performs Connect with the option `join`. `deadline`: a time of `clock`. kUnsupported: the launcher's rendezvous
+// cannot admit joiners.
 Result<std::unique_ptr<Communicator>> ConnectAsJoiner(const ConnectOptions& options, const Identity& identity,
-                                                      const InitMethod& method,
-                                                      const std::shared_ptr<const Clock>& clock, TimePoint deadline);
+                                                      const InitMethod& method, const RebuildClock& clock,
+                                                      TimePoint deadline);
 
 }  // namespace rondo

@@ -67,7 +67,9 @@ Result<std::unique_ptr<Communicator>> CommunicatorCore::RebuildBy(const RebuildO
   // rebuild.
   const bool in_order = !failure_.has_failed() && !closing_.has_begun();
   if (in_order) {
-    const Status parted = closing_.ExchangeBy(clock_->Now(), std::min(deadline, Later(clock_->Now(), options.settle)));
+    const TimePoint began = clock_->Now();
+    TimePoint until = std::min(deadline, Later(began, options.settle));
+    const Status parted = closing_.ExchangeBy(began, until);
     if (parted) closing_.ShutDown(parted);
     if (!parted && !failure_.has_failed()) Abort("it is being rebuilt, and not all ranks take part");
   }

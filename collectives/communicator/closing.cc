@@ -100,7 +100,7 @@ Status Closing::CloseWithin(Duration time) {
   return status;
 }
 
-Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
+Status Closing::ExchangeBy(TimePoint began, TimePoint& until) {
   State open = State::kOpen;
   state_.compare_exchange_strong(open, State::kClosing);
   near_.messages.Close(
@@ -141,7 +141,7 @@ Status Closing::ExchangeBy(TimePoint began, TimePoint until) {
   return status;
 }
 
-Status Closing::WaitForIssued(TimePoint until) {
+Status Closing::WaitForIssued(TimePoint& until) {
   const Sequence last = near_.queue.issued();
   const bool ended = near_.progress.AdvanceUntil(
       until, last, [&] { return near_.queue.completed() >= last || near_.failure.has_ended(); });

@@ -69,7 +69,7 @@ class Closing {
 
   // Refuses new operations, waits until `until` for the issued ones, and exchanges goodbyes. kNotReady: operations have
   // not ended, and no peer was notified. `began`: when the call began, for error messages.
-  Status ExchangeBy(TimePoint began, TimePoint until);
+  Status ExchangeBy(TimePoint began, TimePoint& until);
   // Leaves a goodbye for peers that connect later, unless the communicator has failed, and then ends the connections.
   // Must be called after ExchangeBy.
   void ShutDown(const Status& status);
@@ -95,7 +95,7 @@ class Closing {
   // within Close's time; it returns false if there are none.
   bool OthersReportFirst();
   bool FailWhatIsLeft(Duration time);
-  Status WaitForIssued(TimePoint until);
+  Status WaitForIssued(TimePoint& until);
   // The owner calls it repeatedly. As soon as this rank may send its goodbye, sends it to every connected peer that has
   // not got it yet. Returns true when the exchange is over: all goodbyes have been sent and received, or a peer was in
   // a different operation and must therefore get no goodbye.

@@ -123,12 +123,7 @@ bool Messages::Advance(bool glance_is_due) {
     for (const Rank peer : submissions_.TakePeerCalls()) engine_->AcceptLane(peer);
     moved = true;
   }
-  while (MessageOperation* const operation = submissions_.Take()) {
-    // The operation's start, deadline - timeout, may be later than the owner's latest reading of the clock.
-    if (operation->deadline != TimePoint::max()) near_.progress.OnLook(operation->deadline - operation->timeout);
-    engine_->Start(*operation);
-    moved = true;
-  }
+  if (StartSubmitted()) moved = true;
   if (ending) engine_->BeginEnd(receives_in_close_.load());
   if (!moved && !glance_is_due && submissions_.pending() == 0 && !engine_->HasOutput() &&
       ++glances_skipped_ < kPollsBetweenGlances)
@@ -142,6 +137,22 @@ bool Messages::Advance(bool glance_is_due) {
   }
   if (*polled) near_.suspicion.OnMoved();
   return Settle() || *polled || moved;
+}
+
+bool Messages::StartSubmitted() {
+  bool started = false;
+  while (MessageOperation* const operation = submissions_.Take()) {
+    // The operation's start, deadline - timeout, may be later than the owner's latest reading of the clock.
+    if (operation->deadline != TimePoint::max()) near_.progress.OnLook(operation->deadline - operation->timeout);
+    engine_->Start(*operation);
+    started = true;
+  }
+  return started;
+}
+
+void Messages::ExtendDeadlines(TimePoint begin, TimePoint end) {
+  if (!near_.failure.has_failed()) StartSubmitted();  // the engine knows only operations that were started
+  engine_->ExtendDeadlines(begin, end);
 }
 
 bool Messages::Settle() {

@@ -113,7 +113,8 @@ class Messages {
   TimePoint next_deadline() const { return engine_->next_deadline(); }
   // Ends operations whose deadline has passed. Returns whether any ended, or the communicator failed.
   bool Expire(TimePoint now);
-  void ExtendDeadlines(Duration by) { engine_->PutOffDeadlines(by); }
+  // Gives every pending operation as much more time as it was pending between `begin` and `end`.
+  void ExtendDeadlines(TimePoint begin, TimePoint end);
   // Finds a peer that an operation needs, but whose lane has failed or ended.
   std::optional<MessageEngine::FailedLane> FindLaneFailure() const { return engine_->FindFailedLane(); }
   // Returns kTimeout: the oldest pending operation has not ended within the timeout `time`. `whose` names the owner of
@@ -131,6 +132,8 @@ class Messages {
   Status Prepare(MessageOperation& operation, const MessageRequest& request) const;
   // Submits all of the operations or none.
   Status Submit(std::initializer_list<MessageOperation*> operations);
+  // Starts the submitted operations. Returns whether there were any.
+  bool StartSubmitted();
   // Publishes the results of operations that have ended. Returns whether there were any.
   bool Settle();
   // Notifies the engine of peers that have left.

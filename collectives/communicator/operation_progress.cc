@@ -175,9 +175,9 @@ void OperationProgress::CheckWhileMoving(TimePoint now, Sequence waited) {
   if (!near_.failure.has_failed()) near_.detector.CheckDeadlines(now, waited);
 }
 
-void OperationProgress::OnPause(Duration pause) {
-  near_.messages.ExtendDeadlines(pause);
-  near_.queue.ExtendDeadlines(pause);
+void OperationProgress::OnPause(TimePoint begin, TimePoint end) {
+  near_.messages.ExtendDeadlines(begin, end);
+  near_.queue.ExtendDeadlines(begin, end);
 }
 
 ProgressSource::BeforeSleep OperationProgress::PrepareToSleep() {
@@ -285,6 +285,7 @@ bool OperationProgress::ProgressOnce() {
   near_.progress.Disarm();
   const bool advanced = Advance().moved;
   const TimePoint now = near_.progress.Look();
+  near_.progress.OnSeenRunning(now);
   const bool moved = near_.endpoint.exists() && !near_.failure.has_ended() &&
                      (advanced ? (near_.detector.CheckDeadlines(now, 0), true) : near_.detector.Check(now, 0));
   near_.progress.Leave();

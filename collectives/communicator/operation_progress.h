@@ -89,7 +89,7 @@ class OperationProgress final : public ProgressSource {
   bool Glance() override;
   bool CheckWhileBlocked(TimePoint now, Sequence waited) override;
   void CheckWhileMoving(TimePoint now, Sequence waited) override;
-  void OnPause(Duration pause) override;
+  void OnPause(TimePoint begin, TimePoint end) override;
   BeforeSleep PrepareToSleep() override;
   bool Arm() override;
   void Disarm() override;

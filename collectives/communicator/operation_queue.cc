@@ -70,10 +70,12 @@ ResultComparison& OperationQueue::Compare(Operation& operation) {
   return comparison;
 }
 
-void OperationQueue::ExtendDeadlines(Duration by) {
+void OperationQueue::ExtendDeadlines(TimePoint begin, TimePoint end) {
   const Sequence last = issued_.load(std::memory_order_acquire);
-  for (Sequence sequence = current(); sequence <= last; ++sequence)
-    At(sequence).deadline = Later(At(sequence).deadline, by);
+  for (Sequence sequence = current(); sequence <= last; ++sequence) {
+    Operation& operation = At(sequence);
+    operation.deadline = Later(operation.deadline, end - std::clamp(operation.issued, begin, end));
+  }
 }
 
 }  // namespace rondo

@@ -90,8 +90,8 @@ class OperationQueue {
     const Sequence last = completed_.load();
     return last > 0 ? At(last).request.descriptor : OperationDescriptor{};
   }
-  // Gives all pending operations this much more time.
-  void ExtendDeadlines(Duration by);
+  // Gives every pending operation as much more time as it was pending between `begin` and `end`.
+  void ExtendDeadlines(TimePoint begin, TimePoint end);
 
  private:
   // The counts of an operation whose counts differ by rank.

@@ -48,7 +48,8 @@ ProgressLoop::ProgressLoop(const ProgressOptions& options, ProgressSource& sourc
       callbacks_(callbacks),
       clock_(clock),
       waiter_(waiter),
-      contention_(waiter.LongYield()) {}
+      contention_(waiter.LongYield()),
+      seen_running_at_(clock.Now()) {}
 
 ProgressLoop::~ProgressLoop() { RONDO_CHECK(!thread_.joinable(), "a progress thread outlived its communicator"); }
 
@@ -76,16 +77,22 @@ WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   return policy;
 }
 
-void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background, Condition ready, Condition step) {
+// An operation that is pending counts the time since the last check as a pause, even if no thread waited during part of
+// it: the caller was then between issuing the operation and waiting for it, or the progress thread was about to begin.
+void ProgressLoop::CheckForPause(TimePoint now, const Wait& wait) {
+  const TimePoint begin = std::exchange(seen_running_at_, now);
+  if (now - begin <= options_.pause || !waiter_.SeesPauses()) return;
+  source_.OnPause(begin, now);
+  if (wait.until == TimePoint::max()) return;
+  if (const Duration pause = now - std::max(begin, wait.begin); pause > options_.pause)
+    wait.until = Later(wait.until, pause);
+}
+
+void ProgressLoop::AdvanceLoop(const Wait& wait, Sequence waited, bool background, Condition ready, Condition step) {
   Disarm();
   std::optional<TimePoint> idle_since;
   std::uint32_t idle_polls = 0, moved_polls = 0;
   bool glanced = false;
-  std::optional<TimePoint> seen_at;
-  const auto note_pause = [&](TimePoint now) {
-    if (seen_at && now - *seen_at > options_.pause && waiter_.SeesPauses()) source_.OnPause(now - *seen_at);
-    seen_at = now;
-  };
   const auto must_leave = [&] { return ready() || callbacks_.due() || (background && waiters_.load() > 0); };
   while (true) {
     looked_ = false;
@@ -99,8 +106,8 @@ void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background
       // poll.
       if (++moved_polls % kPollsBetweenClockReads == 0) {
         const TimePoint now = Look();
-        note_pause(now);
-        if (now >= until) break;
+        CheckForPause(now, wait);
+        if (now >= wait.until) break;
         source_.CheckWhileMoving(now, waited);
       }
       continue;
@@ -110,10 +117,10 @@ void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background
     glanced = !glanced && policy.spin > Duration::zero() && source_.Glance();
     if (glanced) continue;
     const TimePoint now = looked_ ? last_look_ : Look();
-    note_pause(now);
+    CheckForPause(now, wait);
     if (!idle_since) idle_since = now;
     if (source_.CheckWhileBlocked(now, waited)) continue;
-    if (now >= until) break;
+    if (now >= wait.until) break;
     const Duration idle = now - *idle_since;
     if (idle < policy.spin) {
       // The peer may share this core. Then its bytes arrive only if this thread gives the core away.
@@ -136,7 +143,7 @@ void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background
       Disarm();
       continue;
     }
-    const TimePoint wake = std::min(until, source_.WakeTime(now));
+    const TimePoint wake = std::min(wait.until, source_.WakeTime(now));
     if (!lock_.LeaveToSleep()) {
       lock_.Park(wake, must_leave);
     } else {
@@ -151,18 +158,25 @@ void ProgressLoop::AdvanceLoop(TimePoint until, Sequence waited, bool background
     // idle_since stays set: otherwise a thread that woke up only to check its peers would poll and yield first, which
     // takes 2% of a core. It is reset as soon as bytes move.
   }
+  // The operations that are left may belong to a caller that only issued them, and now computes for a long time.
+  if (source_.HasWork()) CheckForPause(Look(), wait);
   Leave();
 }
 
-bool ProgressLoop::AdvanceUntil(TimePoint until, Sequence waited, Condition ready, Condition step) {
+bool ProgressLoop::AdvanceUntil(TimePoint& until, Sequence waited, Condition ready, Condition step) {
   waiters_.fetch_add(1);
   waits_.fetch_add(1, std::memory_order_relaxed);
+  const bool ends = until != TimePoint::max();
+  const Wait wait{.begin = ends ? clock_.Now() : TimePoint(), .until = until};
   bool final;
   while (!(final = ready())) {
     if (lock_.TryEnter()) {
-      AdvanceLoop(until, waited, /*background=*/false, ready, step);
+      // Without a progress thread, a caller may compute for a long time between two short waits for an operation. That
+      // time counts, so that the operation times out at last.
+      if (ends && !options_.has_thread) OnSeenRunning(std::max(wait.begin, seen_running_at_));
+      AdvanceLoop(wait, waited, /*background=*/false, ready, step);
     } else {
-      lock_.Park(until, ready);
+      lock_.Park(wait.until, ready);
     }
     if (callbacks_.due()) {
       waiters_.fetch_sub(1);
@@ -225,7 +239,8 @@ void ProgressLoop::RunThread() {
     const Sequence last = source_.issued();
     const auto ready = [&] { return source_.HasEnded(last) || stop_.load(); };
     if (lock_.TryEnter()) {
-      AdvanceLoop(TimePoint::max(), last, /*background=*/true, ready, kNoStep);
+      TimePoint never = TimePoint::max();
+      AdvanceLoop({.begin = {}, .until = never}, last, /*background=*/true, ready, kNoStep);
       if (!callbacks_.empty()) source_.RunCallbacks();
     } else {
       lock_.Park(clock_.Now() + options_.heartbeat_interval, ready);

@@ -64,8 +64,8 @@ class ProgressSource {
   virtual bool CheckWhileBlocked(TimePoint now, Sequence waited) = 0;
   // Called now and then while something moves all the time. Looks for passed deadlines only.
   virtual void CheckWhileMoving(TimePoint now, Sequence waited) = 0;
-  // Called if the process did not run for the time `pause`.
-  virtual void OnPause(Duration pause) = 0;
+  // Called if the process did not run for most of the time from `begin` to `end`.
+  virtual void OnPause(TimePoint begin, TimePoint end) = 0;
   // Called before the thread sleeps: checks the sources that Advance checks only now and then.
   virtual BeforeSleep PrepareToSleep() = 0;
   // Between Arm and Disarm the endpoint wakes a sleeping thread. Arm returns true if there already is something to do.
@@ -94,8 +94,8 @@ struct ProgressOptions {
   WaitPolicy policy;
   WaitPolicy shared_core_policy;  // used while other threads or processes compete for the core
   bool has_thread = true;         // whether there is a progress thread; it is made when it is first needed
-  // The owner reads the clock more often than this. A longer time between two reads means that the process did not run.
-  // Only used with a waiter that detects pauses (Waiter::SeesPauses).
+  // While anything is pending, the owner reads the clock more often than this. A longer time between two reads means
+  // that the process did not run. Only used with a waiter that detects pauses (Waiter::SeesPauses).
   Duration pause = std::chrono::seconds(1);
   Duration heartbeat_interval = std::chrono::milliseconds(100);
 };
@@ -112,12 +112,15 @@ class ProgressLoop {
   const WaitPolicy& policy() const { return options_.policy; }
 
   // ---- waiting ----
-  // Waits until `ready()` is true, and returns true; or until the time `until`, and returns false. Meanwhile this
-  // thread advances all operations; while another thread does so, this thread parks. A parked thread calls `ready` with
-  // a lock held, so `ready` must change nothing. `waited`: the operation whose end this thread waits for; 0: none. The
-  // owner calls `step` after each Advance.
+  // Waits until `ready()` is true, and returns true; or until the time `until`, and returns false. A pause during the
+  // wait postpones `until` by its length. Meanwhile this thread advances all operations; while another thread does so,
+  // this thread parks. A parked thread calls `ready` with a lock held, so `ready` must change nothing. `waited`: the
+  // operation whose end this thread waits for; 0: none. The owner calls `step` after each Advance.
   static constexpr auto kNoStep = [] { return false; };
-  bool AdvanceUntil(TimePoint until, Sequence waited, Condition ready, Condition step = kNoStep);
+  bool AdvanceUntil(TimePoint& until, Sequence waited, Condition ready, Condition step = kNoStep);
+  bool AdvanceUntil(TimePoint&& until, Sequence waited, Condition ready, Condition step = kNoStep) {
+    return AdvanceUntil(until, waited, ready, step);
+  }
 
   // ---- ownership ----
   ProgressLock& lock() RONDO_RETURNS_LOCK(lock_) { return lock_; }
@@ -146,6 +149,8 @@ class ProgressLoop {
   void OnLook(TimePoint at) {
     if (at > last_look_) last_look_ = at;
   }
+  // Notes that the process ran at the time `now`, so that the time before it is no pause.
+  void OnSeenRunning(TimePoint now) { seen_running_at_ = now; }
   void Disarm();
   bool is_armed() const { return armed_; }
   // Must be called when the endpoint is destroyed, because there is nothing to disarm afterwards.
@@ -154,9 +159,15 @@ class ProgressLoop {
   bool spins() const { return options_.policy.spin > Duration::zero() && !contention_.is_wanted(); }
 
  private:
-  // Advances operations until `ready` is true or until the time `until`. The lock is released on every return.
-  void AdvanceLoop(TimePoint until, Sequence waited, bool background, Condition ready, Condition step)
+  struct Wait {
+    TimePoint begin;   // not needed if the wait has no end
+    TimePoint& until;  // TimePoint::max(): the wait has no end
+  };
+  // Advances operations until `ready` is true or until the time `wait.until`. The lock is released on every return.
+  void AdvanceLoop(const Wait& wait, Sequence waited, bool background, Condition ready, Condition step)
       RONDO_RELEASES(lock_);
+  // Detects a pause before the time `now`, and extends the time of the pending operations and of the wait by it.
+  void CheckForPause(TimePoint now, const Wait& wait);
   WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();
   void RunThread();
@@ -174,7 +185,8 @@ class ProgressLoop {
   // Only the owner uses the members from here to armed_.
   CpuContentionDetector contention_;
   TimePoint last_look_{};
-  bool looked_ = false;  // whether the clock was read since the last Advance began
+  bool looked_ = false;        // whether the clock was read since the last Advance began
+  TimePoint seen_running_at_;  // the last time at which an owner checked for a pause
   bool armed_ = false;
 
   std::atomic<int> waiters_{0};  // number of threads in AdvanceUntil; unless it is 0, the progress thread does nothing

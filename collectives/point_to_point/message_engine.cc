@@ -233,10 +233,13 @@ std::optional<MessageEngine::FailedLane> MessageEngine::FindFailedLane() const {
   return std::nullopt;
 }
 
-void MessageEngine::PutOffDeadlines(Duration by) {
-  for (MessageOperation* one = active_.front(); one != nullptr; one = ActiveList::After(*one))
-    one->deadline = Later(one->deadline, by);
-  next_deadline_ = Later(next_deadline_, by);
+void MessageEngine::ExtendDeadlines(TimePoint begin, TimePoint end) {
+  next_deadline_ = TimePoint::max();
+  for (MessageOperation* one = active_.front(); one != nullptr; one = ActiveList::After(*one)) {
+    if (one->deadline != TimePoint::max())
+      one->deadline = Later(one->deadline, end - std::clamp(one->deadline - one->timeout, begin, end));
+    next_deadline_ = std::min(next_deadline_, one->deadline);
+  }
 }
 
 std::optional<Error> MessageEngine::Expire(TimePoint now) {

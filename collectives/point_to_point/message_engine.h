@@ -73,8 +73,8 @@ class MessageEngine {
   // The earliest deadline of the pending operations; TimePoint::max() if there are none. The result may be earlier than
   // the true deadline.
   TimePoint next_deadline() const { return next_deadline_; }
-  // Extends the deadlines of all pending operations.
-  void PutOffDeadlines(Duration by);
+  // Gives every pending operation as much more time as it was pending between `begin` and `end`.
+  void ExtendDeadlines(TimePoint begin, TimePoint end);
   // Ends late operations with kTimeout. An operation whose bytes are already in transfer cannot be withdrawn: its error
   // is returned instead, and is final for the whole engine.
   std::optional<Error> Expire(TimePoint now);

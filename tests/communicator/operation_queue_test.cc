@@ -168,17 +168,25 @@ TEST_CASE("one thread at a time is the issuer") {
 TEST_CASE("time that the process did not run is given back to the operations that are pending") {
   OperationQueue queue(0, 2, 4);
   const auto at = [](int seconds) { return TimePoint(std::chrono::seconds(seconds)); };
-  for (int i = 1; i <= 3; ++i) {
+  const auto issue = [&](TimePoint issued, TimePoint deadline) {
     const auto operation = queue.Reserve(AllReduceOf(1));
     REQUIRE(operation);
-    (*operation)->deadline = i == 3 ? TimePoint::max() : at(i);
+    (*operation)->issued = issued;
+    (*operation)->deadline = deadline;
     queue.Publish(queue.issued() + 1);
-  }
+  };
+  issue(at(10), at(40));
+  issue(at(10), at(41));
+  issue(at(10), TimePoint::max());
+  issue(at(23), at(53));  // issued during the pause, so it was pending for a part of it
   queue.Complete();
-  queue.ExtendDeadlines(std::chrono::seconds(10));
-  CHECK(queue.At(1).deadline == at(1));
-  CHECK(queue.At(2).deadline == at(12));
+  queue.ExtendDeadlines(at(20), at(30));
+  CHECK(queue.At(1).deadline == at(40));  // it has ended
+  CHECK(queue.At(2).deadline == at(51));
   CHECK(queue.At(3).deadline == TimePoint::max());
+  CHECK(queue.At(4).deadline == at(60));
+  queue.ExtendDeadlines(at(5), at(8));
+  CHECK(queue.At(4).deadline == at(60));  // issued after the pause
 }
 
 }  // namespace operation_queue_test

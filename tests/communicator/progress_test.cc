@@ -39,7 +39,7 @@ class Source final : public ProgressSource {
     return false;
   }
   void CheckWhileMoving(TimePoint, Sequence) override { ++checks_while_moving; }
-  void OnPause(Duration pause) override { pauses.push_back(pause); }
+  void OnPause(TimePoint begin, TimePoint end) override { pauses.push_back(end - begin); }
   BeforeSleep PrepareToSleep() override { return before_sleep ? before_sleep() : BeforeSleep::kSleep; }
   bool Arm() override {
     ++arms;
@@ -219,6 +219,71 @@ TEST_CASE("a process that did not run for longer than a pause says so, where its
     CHECK(world.source.pauses.size() == (sees ? 1 : 0));
     if (sees) CHECK(world.source.pauses.front() == seconds(3) + kAdvanceTakes);
   }
+}
+
+TEST_CASE("a pause counts wherever in a wait it falls, and postpones the end of the wait") {
+  constexpr Duration kStopped = seconds(3);
+  for (const int poll : {1, 2, 63, 64, 65, 150}) {
+    for (const bool moves : {false, true}) {
+      CAPTURE(poll);
+      CAPTURE(moves);
+      World world(kSpinsAndYields);
+      world.source.moves = moves;
+      world.source.on_advance = [&] {
+        if (world.source.advances == poll) world.clock.Advance(kStopped);
+      };
+      TimePoint until = world.clock.Now() + seconds(4);
+      const TimePoint began = world.clock.Now();
+      CHECK_FALSE(world.progress.AdvanceUntil(until, 0, [] { return false; }));
+      REQUIRE(world.source.pauses.size() == 1);
+      CHECK(world.source.pauses.front() >= kStopped);
+      CHECK(until >= began + seconds(7));
+      CHECK(world.clock.Now() >= until);
+      CHECK(world.clock.Now() < began + seconds(7) + milliseconds(250));
+    }
+  }
+}
+
+TEST_CASE("a pause in the poll that ends a wait counts for the operations that are left") {
+  for (const bool left : {false, true}) {
+    CAPTURE(left);
+    World world(kSpinsAndYields);
+    world.source.issued_now = left ? 2 : 1;
+    world.source.on_advance = [&] {
+      world.clock.Advance(seconds(3));
+      world.source.ended = 1;
+    };
+    CHECK(world.progress.AdvanceUntil(TimePoint::max(), 1, [&] { return world.source.ended == 1; }));
+    CHECK(world.source.pauses.size() == (left ? 1 : 0));
+  }
+}
+
+TEST_CASE("a pause between the issue of an operation and the wait for it counts, unless the caller may have computed") {
+  for (const bool has_thread : {false, true}) {
+    for (const bool ends : {false, true}) {
+      CAPTURE(has_thread);
+      CAPTURE(ends);
+      ProgressOptions options = kSpinsAndYields;
+      options.has_thread = has_thread;  // the thread itself is made by CallThread only
+      World world(options);
+      world.clock.Advance(seconds(3));
+      TimePoint until = ends ? world.clock.Now() + seconds(2) : TimePoint::max();
+      const TimePoint given = until;
+      CHECK(world.progress.AdvanceUntil(until, 1, [&] { return world.source.advances == 5; }));
+      CHECK(world.source.pauses.size() == (ends && !has_thread ? 0 : 1));
+      CHECK(until == given);  // this wait had not begun yet
+    }
+  }
+}
+
+TEST_CASE("time is no pause if the process was seen running") {
+  World world(kSpinsAndYields);
+  for (int i = 0; i < 5; ++i) {
+    world.clock.Advance(milliseconds(700));
+    world.progress.OnSeenRunning(world.clock.Now());
+  }
+  CHECK(world.progress.AdvanceUntil(TimePoint::max(), 1, [&] { return world.source.advances == 5; }));
+  CHECK(world.source.pauses.empty());
 }
 
 TEST_CASE("functions that wait for an operation run as soon as it has ended, with the progress lock free") {

@@ -247,6 +247,34 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("The time for which the whole job was stopped is no time that a rebuild had") {
+  for (const Place::Kind kind : {Place::Kind::kFile, Place::Kind::kOutside}) {
+    CAPTURE(static_cast<int>(kind));
+    const Place place(kind);
+    auto processes = Start(place, 3, Path::kTcp, [](Communicator& communicator, Rank rank, const ToTest& test) {
+      WorkUntilItFails(communicator, rank, 7);
+      test.Say("has failed");
+      if (rank == 1) test.Await();  // so that rank 0 still waits for rank 1 when both are stopped
+      const auto next = GoOn(communicator, rank, test, {.settle = 3s, .timeout = 4s});
+      if (next != nullptr) (void)next->Close();
+    });
+    processes[2].Kill();
+    for (const std::size_t rank : {0u, 1u}) CHECK(processes[rank].NextLine() == "has failed");
+    std::this_thread::sleep_for(200ms);  // rank 0 begins to rebuild
+    for (const std::size_t rank : {0u, 1u}) processes[rank].Signal(SIGSTOP);
+    std::this_thread::sleep_for(6s);  // longer than the timeout
+    for (const std::size_t rank : {1u, 0u}) {
+      processes[rank].Tell();
+      processes[rank].Signal(SIGCONT);
+    }
+    for (const std::size_t rank : {0u, 1u}) {
+      const std::string said = processes[rank].NextLine();
+      CAPTURE(said);
+      CHECK_HAS(said, fmt::format("rank {} of 2: sum 3; generation 1 of 2 ranks", rank));
+    }
+  }
+}
+
 TEST_CASE("A store that a rank serves is as good as that rank: while it lives the others go on, with it they cannot") {
   {
     const Place place(Place::Kind::kRankZero);

@@ -4,42 +4,76 @@
 #include <doctest/doctest.h>
 
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <chrono>
+#include <thread>
 
 namespace rondo::tcp {
 namespace awake_timer_test {
 
-// Handles a timer of 10 ms when `late` has passed since it expired. Returns whether the timer started again.
-bool BeginsAgain(Duration late) {
-  asio::io_context io;
-  AwakeTimer timer(io);
-  timer.expires_after(std::chrono::milliseconds(10));
-  timer.expires_at(AwakeTimer::clock_type::now() - late);
-  const auto expiry = timer.expiry();
-  int served = 0;
-  timer.async_wait([&](const asio::error_code& error) {
-    CHECK(!error);
-    ++served;
-  });
-  io.run();
-  CHECK(served == 1);
-  return timer.expiry() != expiry;
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+TEST_CASE("the time of a stop does not count, however long the stop is and whenever it comes") {
+  // The thread that runs the timer sleeps, which has the same effect on the timer as a stop of the process.
+  for (const milliseconds stopped : {milliseconds(350), milliseconds(700)}) {
+    for (const milliseconds after : {milliseconds(0), milliseconds(150)}) {
+      CAPTURE(stopped.count());
+      CAPTURE(after.count());
+      asio::io_context io;
+      AwakeTimer timer(io);
+      asio::steady_timer stop(io, after);
+      stop.async_wait([&](const asio::error_code&) { std::this_thread::sleep_for(stopped); });
+      const auto began = Steady::now();
+      timer.expires_after(milliseconds(400));
+      int calls = 0;
+      timer.async_wait([&](const asio::error_code& error) {
+        CHECK(!error);
+        ++calls;
+      });
+      io.run();
+      CHECK(calls == 1);
+      // A slice of the timer runs during the stop, and counts.
+      CHECK(Steady::now() - began >= stopped + milliseconds(400) - AwakeClock::kTick);
+    }
+  }
 }
 
-TEST_CASE("a timer that is served seconds too late begins again, and one that is a little late does not") {
-  CHECK(BeginsAgain(std::chrono::seconds(5)));
-  CHECK(!BeginsAgain(std::chrono::milliseconds(1)));
-}
-
-TEST_CASE("a timer that is cancelled says so once") {
+TEST_CASE("a timer whose time is zero ends in the next handler") {
   asio::io_context io;
   AwakeTimer timer(io);
-  timer.expires_after(std::chrono::hours(1));
-  int cancelled = 0;
-  timer.async_wait([&](const asio::error_code& error) { cancelled += error == asio::error::operation_aborted; });
-  timer.cancel();
+  timer.expires_after(Duration::zero());
+  int calls = 0;
+  timer.async_wait([&](const asio::error_code& error) { calls += !error; });
+  CHECK(calls == 0);
   io.run();
-  CHECK(cancelled == 1);
+  CHECK(calls == 1);
+}
+
+TEST_CASE("a wait that is cancelled ends once, even if a slice of it had ended before") {
+  for (const bool after_a_slice : {false, true}) {
+    for (const bool starts_again : {false, true}) {
+      CAPTURE(after_a_slice);
+      CAPTURE(starts_again);
+      asio::io_context io;
+      AwakeTimer timer(io);
+      int cancelled = 0, ended = 0;
+      timer.expires_after(std::chrono::hours(1));
+      timer.async_wait([&](const asio::error_code& error) { cancelled += error == asio::error::operation_aborted; });
+      asio::post(io, [&] {
+        // The slice ends during this sleep, so its handler runs after the cancellation.
+        if (after_a_slice) std::this_thread::sleep_for(AwakeClock::kTick + milliseconds(10));
+        asio::post(io, [&] {
+          if (!starts_again) return timer.cancel();
+          timer.expires_after(milliseconds(1));
+          timer.async_wait([&](const asio::error_code& error) { ended += !error; });
+        });
+      });
+      io.run();
+      CHECK(cancelled == 1);
+      CHECK(ended == (starts_again ? 1 : 0));
+    }
+  }
 }
 
 }  // namespace awake_timer_test

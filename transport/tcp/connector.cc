@@ -72,7 +72,7 @@ void Connector::Cancel() {
 }
 
 void Connector::CloseAll() {
-  for (asio::steady_timer* timer : {&deadline_, &reach_timer_, &stagger_, &reply_timer_, &pause_}) timer->cancel();
+  for (AwakeTimer* timer : {&deadline_, &reach_timer_, &stagger_, &reply_timer_, &pause_}) timer->cancel();
   asio::error_code ignored;
   for (const TryPtr& attempt : running_) attempt->socket.close(ignored);
   for (const TryPtr& attempt : waiting_) attempt->socket.close(ignored);
