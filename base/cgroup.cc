@@ -103,7 +103,7 @@ std::optional<std::string> PathBelow(const Mount& mount, const std::string& path
   if (!path.starts_with(top) || (path.size() > top.size() && path[top.size()] != '/')) return std::nullopt;
   std::string below = path.substr(top.size());
   if (below == "/") below.clear();
-  // In a cgroup namespace, the kernel shows the path of a process outside of the namespace as /../...
+  // In a cgroup namespace, the path of a process outside of the namespace contains "/..".
   if (below.find("/..") != std::string::npos) return std::nullopt;
   return below;
 }
@@ -115,7 +115,7 @@ void ForEachPair(const std::string& path, const Take& take) {
   for (std::string name; file >> name >> value;) take(name, value);
 }
 
-// nullopt: there is no such file, or it does not contain a number (but "max", for example).
+// nullopt: the file does not exist, or its content is not a number ("max", for example).
 std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -168,7 +168,7 @@ std::optional<MemoryCgroup> ReadMemoryCgroup(const std::string& folder, const st
   group.limit_bytes = ReadNumber(files + (version_2 ? "max" : "limit_in_bytes"));
   if (group.limit_bytes >= kNoLimit) group.limit_bytes.reset();
   // The usage includes the groups below this one, so the values that are read here must include them, too. In version 1
-  // only those named "total_..." do; in version 2 all do.
+  // only the values named "total_..." include these groups; in version 2 all values do.
   const std::string prefix = version_2 ? "" : "total_";
   ForEachPair(files + "stat", [&](const std::string& name, std::uint64_t value) {
     if (name == prefix + "active_file" || name == prefix + "inactive_file") group.reclaimable_bytes += value;

@@ -46,7 +46,7 @@ class SteadyClock final : public Clock {
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   TimePoint CoarseNow() const override {
     timespec now{};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // the time of the last timer tick, at most 10 ms behind
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);  // the time of the latest timer tick, at most 10 ms ago
     return TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
   }
   Duration WallNow() const override { return std::chrono::system_clock::now().time_since_epoch(); }

@@ -27,7 +27,7 @@ enum class ErrorCode : std::uint8_t {
   kNotReady,             // a Wait ended before the operation did; the operation continues
   kTimeout,              // a deadline passed; the message says which ranks are missing
   kPeerLost,             // a rank died: its connections closed without a goodbye
-  kConnectionReset,      // a connection broke although its rank is alive
+  kConnectionReset,      // a connection broke, although the rank at its other end is alive
   kUnreachable,          // no address of a rank accepted a connection
   kProtocol,             // received bytes that no Rondo of this version sends
   kMismatch,             // ranks disagree about the operation: collective, count, type, operation, root, algorithm
@@ -36,7 +36,7 @@ enum class ErrorCode : std::uint8_t {
   kWorldSizeMismatch,    // processes disagree about the number of ranks
   kRendezvousTimeout,  // not all ranks arrived in time; the message names the ranks that arrived and the missing ranks
   kStale,              // a process or its data belongs to an earlier run or generation
-  kStoreLost,          // the store's connection broke
+  kStoreLost,          // the connection to the store broke
   kStoreTimeout,       // the store did not answer, or a key did not appear, in time
   kStoreIo,            // a file store's file could not be used
   kAddressInUse,       // a port is taken
@@ -69,7 +69,7 @@ struct ErrorDetails {
   std::string collective;  // the operation's descriptor in words: "all_reduce float32 x 1000 sum"
   std::optional<Sequence> sequence;
   std::optional<std::uint32_t> step;  // the index of the step in this rank's schedule
-  std::uint64_t bytes_done = 0;       // the number of bytes of that step that were transferred
+  std::uint64_t bytes_done = 0;       // the number of bytes of `step` that were transferred
   std::uint64_t bytes_due = 0;
   std::string first_cause;  // the text of the error that caused this error, if there is one
   // If set, this is an error of a group (rank_frame.h): `rank` and `culprit` are ranks of the group, and the texts name

@@ -32,7 +32,7 @@ void ServerProof::Challenge(Bytes first_message, Bytes challenge) {
 
 Status ServerProof::Check(Bytes proof) {
   if (!token_->Proves(proof, names_.client_label, {first_message_, challenge_}))
-    return Fail(ErrorCode::kAuth, "{}'s job token{} is not {}'s{}", names_.client, Variable(names_.client),
+    return Fail(ErrorCode::kAuth, "{}{} and {}{} have different job tokens", names_.client, Variable(names_.client),
                 names_.server, Variable(names_.server));
   proved_ = true;
   return {};
@@ -60,12 +60,13 @@ Result<TokenProof> ClientProof::Answer(Bytes first_message, Bytes challenge) {
 Status ClientProof::Believe(Bytes reply, const std::optional<TokenProof>& proof) const {
   if (!token_) {
     if (proof)
-      return Fail(ErrorCode::kProtocol, "the other side sent a proof of its token, which this process did not ask for");
+      return Fail(ErrorCode::kProtocol,
+                  "the other side sent a proof of the job token, but this process did not ask for one");
     return {};
   }
   if (challenge_.empty())
     return Fail(ErrorCode::kAuth,
-                "the other side has no job token, because it did not ask this process to prove its own (RONDO_TOKEN)");
+                "the other side did not ask for a proof of the job token (RONDO_TOKEN), so that side has no token");
   if (proof && token_->Proves(*proof, names_.server_label, {first_message_, challenge_, reply})) return {};
   return Fail(ErrorCode::kAuth, "the other side did not prove that it knows this process's job token (RONDO_TOKEN)");
 }

@@ -24,7 +24,8 @@ auto OrOutOfMemory(std::string_view doing, Call&& call) -> decltype(call()) {
   }
 }
 
-// For work that may be skipped, such as messages and records. Returns whether `call` completed.
+// Runs `call`. Returns false if `call` threw std::bad_alloc. Only for work that may be skipped, such as messages and
+// records.
 template <typename Call>
 bool IfMemoryAllows(Call&& call) noexcept {
   try {

@@ -4,9 +4,9 @@
 // A job uses one of two ways to authenticate its processes:
 //   psk            both sides hold the same 32 bytes. Every connection gets new keys by a Diffie-Hellman exchange. So
 //                  an attacker who learns the 32 bytes later cannot decrypt recorded traffic.
-//   certificates   both sides present a certificate. Each requires the other's to be signed by the CA in ca_file and to
-//                  be valid now. Every process with such a certificate belongs to the job; the names in the certificate
-//                  are not checked.
+//   certificates   both sides present a certificate. Each side requires that the other side's certificate is signed
+//                  by the CA in ca_file and is valid now. Every process with such a certificate belongs to the job;
+//                  the names in the certificate are not checked.
 //
 // If a peer cannot prove that it belongs to the job, the error is kAuth. It says what was wrong and names the address.
 #pragma once
@@ -91,12 +91,13 @@ inline bool BeginsTls(Bytes first) {
   return first.size() >= 2 && first[0] == std::byte{0x16} && first[1] == std::byte{0x03};
 }
 
-// The TLS protocol of one connection, without a socket. The owner of the connection must move
+// The TLS protocol of one connection, without a socket. The owner of the connection calls Handshake until Handshake
+// returns true, and then uses Write and Read. During all this time the owner must also move
 //
 //   received bytes   into Room(), then call Received(n), or ReceivedEnd() when the stream has ended;
-//   Unsent()         to the peer, then call Sent(n);
+//   Unsent()         to the peer, then call Sent(n).
 //
-// call Handshake until it returns true, and then use Write and Read. Both buffers are allocated once and never grow.
+// Both buffers are allocated once and never grow.
 // Write and Read allocate nothing. Keys are changed after every kRecordsPerKey records.
 //
 // After an error every call returns the same error. Unsent() may then hold an alert that tells the peer the reason:

@@ -168,8 +168,8 @@ Result<std::size_t> TlsSession::Read(MutableBytes destination) {
   std::size_t done = 0;
   while (!failure_ && !ended_ && done < destination.size()) {
     if (!HasReceived()) {
-      // No received bytes: the most frequent case, so OpenSSL is not called. At the end of the stream it is not called
-      // either, because it would send the peer an alert.
+      // In the most frequent case no received bytes remain. Then OpenSSL is not called. At the end of the stream
+      // OpenSSL is not called either, because it would send the peer an alert.
       if (!input_ended_) break;
       Broken(ErrorCode::kConnectionReset, "the other side ended the stream without a TLS close");
       continue;

@@ -36,7 +36,7 @@ class Wire {
 
   // Like recv: copies bytes into `to`; returns 0 at the end of the stream; -1 and errno EAGAIN if no bytes are
   // available now; -1 and EPROTO if TLS failed. In that case failure() says why, and an alert has been sent to the
-  // peer. Also advances the TLS handshake, sending and receiving.
+  // peer. Also advances the TLS handshake, for which it may also send.
   ssize_t Receive(int fd, MutableBytes to);
   // Like sendmsg: returns how many bytes from the front were accepted. Accepted bytes are perhaps not sent yet; Flush
   // sends them. -1 and errno EAGAIN: no bytes can be accepted now. After a failure of TLS the next Receive reports the

@@ -14,8 +14,9 @@
 namespace rondo {
 namespace {
 
-// All fields, in their order. A structured binding must name every field, or it does not compile. The static_asserts
-// below check that the tables have the same names in the same order.
+// All fields of CommunicatorOptions and of ConnectOptions, in their order. A structured binding must name every field,
+// or it does not compile. The static_asserts below check that the tables of options have the same names in the same
+// order.
 #define RONDO_COMMUNICATOR_OPTIONS                                                                                   \
   rank, peers, id, transport, clock, waiter, make_mover, logger, wait_policy, timeout, progress_thread, frame_bytes, \
       windows_from_bytes, rails, least_rail_bytes, first_rail, max_pending_operations, max_scratch_bytes,            \
@@ -140,8 +141,8 @@ constexpr OptionRow<ConnectOptions> kConnectOptions[] = {
 #undef RONDO_OWN
 #undef RONDO_ASSIGNED
 
-// Whether the rows have the same names as the fields in `list`, in the same order, and exactly those rows that must be
-// equal on all ranks have a value.
+// Whether the rows have the names of the fields in `list`, in the same order, and each row has a value exactly if its
+// option must be equal on all ranks.
 template <typename Options, std::size_t kRows>
 constexpr bool AreNamed(const OptionRow<Options> (&rows)[kRows], std::string_view list) {
   for (const OptionRow<Options>& row : rows) {

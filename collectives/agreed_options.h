@@ -2,7 +2,7 @@
 // all ranks. These tables alone decide which options ranks compare at the rendezvous. If an option differs, every rank
 // gets an error with the option's name and both values, before any data moves (rendezvous/membership.h).
 //
-// A field without a row in one of the tables does not compile (agreed_options.cc).
+// If an option has no row in its table, the code does not compile (agreed_options.cc).
 #pragma once
 
 #include <cstdint>

@@ -111,7 +111,8 @@ struct PeerIdentity {
   std::string address;  // from Transport::Address(); only the transports interpret it
   // The numeric address at which other ranks reach this one, for people. "": it is unknown, or there is no network.
   std::string ip = {};
-  // Number of cores that the ranks of this host share. 0: unknown, assumed to suffice. Equal on all ranks.
+  // Number of CPU cores that the ranks of this peer's host share. Equal on all ranks. 0: unknown; each rank then counts
+  // the cores of its own affinity mask.
   int cores = 0;
   // Why the calling rank does not share memory with this peer although both may be on one host. Text for people.
   std::string not_shared = {};
@@ -130,10 +131,10 @@ struct CommunicatorOptions {
   std::uint64_t id = 1;  // number of this communicator: equal on all its ranks, unique in the job and generation
   std::shared_ptr<Transport> transport;
   std::shared_ptr<const Clock> clock;                  // null: the system's clock
-  std::shared_ptr<Waiter> waiter;                      // null: waits in the kernel
+  std::shared_ptr<Waiter> waiter;                      // null: threads wait in the kernel
   std::function<std::unique_ptr<Mover>()> make_mover;  // null: the thread that advances an operation copies and reduces
   Logger* logger = nullptr;                            // must outlive the communicator
-  std::optional<WaitPolicy> wait_policy;               // nullopt: depends on the number of local ranks and cores
+  std::optional<WaitPolicy> wait_policy;               // nullopt: the numbers of local ranks and cores decide
   Duration timeout = std::chrono::seconds(60);         // default timeout of all operations, and time limit of Close
   bool progress_thread = true;                         // false: operations advance only in Wait, Test and Progress
   std::uint32_t frame_bytes = 1 << 20;  // largest payload of one frame; a multiple of 64; equal on all ranks
@@ -179,10 +180,11 @@ struct CommunicatorOptions {
   // base/dtype.h), even if this option is false.
   bool fp32_accumulate = false;
   // After every collective that gives all ranks the same result (all_reduce, broadcast, all_gather, all_gather_v), the
-  // ranks compare a checksum of it, by an all_gather of 4 bytes. Other collectives are not compared. A difference gives
-  // kCorrupt on all ranks. The error names the ranks whose result differs from that of the majority; without a majority
-  // it lists all checksums. This finds what a checksum of the wire cannot: faulty memory or processors, and operations
-  // of users that differ between ranks. A compared operation counts as two (max_pending_operations, Work::sequence).
+  // ranks compare checksums of this result, by an all_gather of 4 bytes. Other collectives are not compared. A
+  // difference gives kCorrupt on all ranks. The error names the ranks whose result differs from that of the majority;
+  // without a majority it lists all checksums. This finds what a checksum of the wire cannot: faulty memory or
+  // processors, and operations of users that differ between ranks. A compared operation counts as two
+  // (max_pending_operations, Work::sequence).
   bool compare_results = false;
   // The profile from which the algorithm is chosen if a call names none (model/selector.h). Equal on all ranks. Null:
   // DefaultProfile().
@@ -355,13 +357,14 @@ class Communicator {
   Work ScatterVAsync(const void* input, std::span<const std::uint64_t> counts, void* output, std::uint64_t count,
                      DataType type, Rank root, const OperationOptions& options = {});
 
-  // Sends block j of `input`, `count` elements, to rank j; block i of `output` is from rank i. Not in place.
+  // Sends block j of `input`, `count` elements, to rank j; block i of `output` is from rank i. `input` and
+  // `output` must not overlap.
   Status AllToAll(const void* input, void* output, std::uint64_t count, DataType type,
                   const OperationOptions& options = {});
   Work AllToAllAsync(const void* input, void* output, std::uint64_t count, DataType type,
                      const OperationOptions& options = {});
   // Sends input_counts[j] elements to rank j and receives output_counts[i] elements from rank i. A rank needs only its
-  // own counts. Not in place.
+  // own counts. `input` and `output` must not overlap.
   Status AllToAllV(const void* input, std::span<const std::uint64_t> input_counts, void* output,
                    std::span<const std::uint64_t> output_counts, DataType type, const OperationOptions& options = {});
   Work AllToAllVAsync(const void* input, std::span<const std::uint64_t> input_counts, void* output,
@@ -382,8 +385,8 @@ class Communicator {
   // A receive's `count` is the capacity of its buffer; a shorter message leaves the rest unchanged. Both ends must name
   // the same type. A message that is longer or of another type gives kMismatch, with both lengths. The message is lost,
   // its sender gets the error if it still waits, and later messages are not affected. If a receive times out before a
-  // message has come, or a send before the receiver has asked for it, the operation is withdrawn (kTimeout), and the
-  // communicator stays usable. A timeout during a transfer fails the communicator.
+  // message has come, or a send times out before the receiver has asked for its message, the operation is withdrawn
+  // (kTimeout), and the communicator stays usable. A timeout during a transfer fails the communicator.
   //
   // A rank accepts messages while it is inside a call or has pending asynchronous operations. Close waits for all sends
   // and receives that were issued. While it closes, a rank refuses announced messages for which it has no receive. So a
@@ -435,8 +438,8 @@ class Communicator {
   // operation uses the memory when it is freed.
   // Over shared memory: sizes of 64 KiB and more are in pages that peers map, as long as the system has enough shared
   // memory. The pages are reserved in this call, not when they are first touched. Otherwise it is plain memory, which
-  // peers read through the kernel. Over RDMA: the memory is sent without a copy, and peers write into it what a
-  // collective expects there (docs/SECURITY.md), as long as the system allows so much locked memory.
+  // peers read through the kernel. Over RDMA: the memory is sent without a copy, and peers write the data of
+  // collectives directly into it (docs/SECURITY.md), as long as the system allows this process to lock so much memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes);
   // Registers memory of the caller, so that the transport moves it without a copy. Only RDMA supports this. The
   // registration must end before the memory is freed, and only when no operation uses the memory. kResource: the system

@@ -313,7 +313,8 @@ Result<std::shared_ptr<CommunicatorCore>> CommunicatorCore::Make(CommunicatorOpt
   config.frame = own.frame;
   for (const PeerIdentity& peer : own.peers) config.addresses.push_back(peer.address);
   RONDO_ASSIGN(auto endpoint, own.transport->OpenEndpoint(config));
-  core->endpoint_.Set(std::move(endpoint));  // a peer that connected first may have caused events before this
+  // If a peer has connected early, the endpoint may have called peer_events_ before this line.
+  core->endpoint_.Set(std::move(endpoint));
   core->current_.Open({.rank = own.rank,
                        .world_size = static_cast<int>(world),
                        .frame_bytes = own.frame_bytes,

@@ -69,7 +69,7 @@ Status AllOnOneHost(const Membership& membership) {
     if (!why.empty()) why = fmt::format(" ({})", why);
     return Fail(ErrorCode::kInvalidArgument,
                 "only shared memory is allowed, but rank {} (host {}) and rank 0 (host {}) are not known to be on one "
-                "host with one network{}",
+                "host and in one network namespace{}",
                 rank, member.host, first.host, why);
   }
   return {};
@@ -219,7 +219,7 @@ struct Start {
   ConnectOptions options;
   // Used for the rendezvous and for rebuilds; the communicators use options.communicator.clock.
   std::shared_ptr<const Clock> clock;
-  std::shared_ptr<AwakeClock> awake;  // the same clock; null if the caller gave a clock
+  std::shared_ptr<AwakeClock> awake;  // the same object as `clock`; null if the caller gave a clock
   TimePoint deadline;
   Identity identity;
   InitMethod method;                               // not used if the caller gives a store
@@ -320,7 +320,7 @@ Result<CompletedRendezvous> PerformRendezvous(const Start& start, bool keeps_sto
   if (job.empty()) job = exchange != nullptr ? exchange->job() : "default";
 
   // If this rank lacks a resource, the other ranks must learn it during the rendezvous, instead of waiting for this
-  // rank or finding it dead. So it checks that it has what its communicator needs before the rendezvous.
+  // rank or finding it dead. So it checks, before the rendezvous, that it has what its communicator needs.
   Result<Presence> made = OrOutOfMemory("preparing to connect", [&, &asked = options, &by = identity] {
     return MakePresence(asked, by, job, asked.generation);
   });

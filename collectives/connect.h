@@ -23,7 +23,7 @@ struct TcpCounters;  // transport/tcp/tcp.h
 enum class Path : std::uint8_t {
   kAuto,  // shared memory within a host; between hosts RDMA if both ranks have a port and TLS is off, otherwise TCP
   kTcp,   // sockets, also within a host
-  kShm,   // as kAuto, but fails if ranks are on several hosts; if the system forbids sharing, sockets are used
+  kShm,   // as kAuto, but fails if ranks are on several hosts; if the system forbids shared memory, sockets are used
   kIb,    // RDMA, also within a host; an error if it is not available, or if TLS is on
 };
 
@@ -99,7 +99,8 @@ struct ConnectOptions {
   bool join = false;
 };
 
-// Reads the environment of this process: for ConnectOptions::environment, in main() and other outermost code.
+// Returns the value of a variable in this process's environment. Use it as ConnectOptions::environment, in main() and
+// other outermost code.
 std::optional<std::string> ProcessEnvironment(const std::string& name);
 
 // The values of RONDO_TIMEOUT (seconds), RONDO_PORTS (a range) and RONDO_PROFILE (a file), which Connect uses if its
@@ -117,8 +118,8 @@ Result<std::shared_ptr<const Profile>> ProfileIn(const Environment& environment)
 // has no free descriptor or port, or was given an address that it does not have). The next attempt must use another
 // generation.
 //
-// kAuth: this process and a peer, or the store, do not have the same token, or one of them has none, or they could not
-// prove by TLS that they belong to one job. Other errors: those of ParseInitMethod, FindTls, ReadProfile,
+// kAuth: this process and a peer (or the store) have different tokens, or only one of them has a token, or they could
+// not prove by TLS that they belong to one job. Other errors: those of ParseInitMethod, FindTls, ReadProfile,
 // TlsContext::Make, OpenStore, Join, MakeTcpTransport and Communicator::Create, and for joiners those of
 // RegroupAsJoiner. Each error names the part at fault.
 Result<std::unique_ptr<Communicator>> Connect(const ConnectOptions& options);

@@ -55,7 +55,8 @@ class StoredGoodbyes final : public KeptGoodbyes {
     try {
       std::thread([task] { (*task)(); }).detach();
     } catch (const std::system_error& error) {
-      return Fail(ErrorCode::kResource, "cannot start a thread that asks {}: {}", store_->description, error.what());
+      return Fail(ErrorCode::kResource, "cannot start a thread that asks {} for a goodbye: {}", store_->description,
+                  error.what());
     }
     if (answer.wait_for(kKeptGoodbyeLimit) == std::future_status::ready) return answer.get();
     return Fail(ErrorCode::kStoreTimeout, "{} did not answer in time", store_->description);

@@ -23,7 +23,7 @@ std::string NewInstance();
 struct Presence {
   Member self;
   std::shared_ptr<Transport> transport;
-  std::vector<std::string> hosts;  // the numeric addresses that its transport publishes
+  std::vector<std::string> hosts;  // the numeric addresses that this process's transport publishes
 };
 
 // Makes a transport for this generation alone, and the description of this process that goes with it. REQUIRES:

@@ -49,8 +49,8 @@ RegroupOptions OptionsOf(const RebuildHome& home) {
   return options;
 }
 
-// Adds to `options` the function that makes, for each attempt of a regrouping, what this process publishes about
-// itself. `presence` is the latest version.
+// Sets the function `make_self` in `options`. Every attempt to regroup calls this function. It makes a new Presence of
+// this process, stores the Presence in `presence`, and returns the Presence's `self`.
 RegroupOptions Presenting(RegroupOptions options, const RebuildHome& home, Presence& presence) {
   options.make_self = [&](std::uint64_t generation) -> Result<Member> {
     RONDO_ASSIGN(presence, MakePresence(home.options, home.identity, home.job, generation));
@@ -100,7 +100,7 @@ Result<std::unique_ptr<Communicator>> CreateRebuildable(const std::shared_ptr<Re
                                                         TimePoint deadline) {
   if (home->served_by_a_rank) {
     if (const Status read = AwaitReaders(*home, membership, deadline); !read)
-      Log(home->options.logger, LogLevel::kWarning, "some ranks may not know of generation {}: {}",
+      Log(home->options.logger, LogLevel::kWarning, "some ranks might not know of generation {}: {}",
           membership.generation, read.error().ToString());
   }
   RONDO_ASSIGN(CommunicatorOptions options,

@@ -17,7 +17,7 @@ namespace rondo {
 // The clock of the store and of rebuilds. It differs from the clock of the communicators, unless the caller gave one.
 class RebuildClock {
  public:
-  // `awake`: the same clock as `clock`; null if the caller gave it.
+  // `awake`: the same clock as `clock`; null if the caller of Connect gave that clock.
   RebuildClock(std::shared_ptr<const Clock> clock, std::shared_ptr<AwakeClock> awake)
       : clock_(std::move(clock)), awake_(std::move(awake)) {}
 

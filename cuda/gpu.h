@@ -18,11 +18,11 @@ Result<std::string> NameOf(const Driver& driver, int ordinal, CUdevice device);
 
 class ReduceKernels;
 
-// An object for whose operations streams may wait, such as a communicator's queue.
+// An object with operations for which streams may wait, such as a communicator's queue.
 class PendingStreamWaits {
  public:
   virtual ~PendingStreamWaits() = default;
-  // Any thread. Whether a stream waits for an operation now, or will wait when it reaches the operation.
+  // Any thread. True if some stream waits for an operation now, or will wait when it reaches the operation.
   virtual bool DoStreamsWait() const = 0;
 };
 

@@ -275,7 +275,7 @@ Status Peers::Capture(CUstream stream, const DeviceProgram& program, BarrierRepo
   const auto put_barrier = [&]() -> Status {
     return barrier.count > 1 ? kernels_->Launch(stream, barrier) : Status{};  // a single rank needs no barrier
   };
-  // Needed even for a single rank, because the kernel checks BarrierReport::stop.
+  // Even a single rank needs this barrier kernel, because the kernel checks BarrierReport::stop.
   RONDO_TRY(kernels_->Launch(stream, barrier));
   for (const DeviceReduce& reduction : program.reductions) RONDO_TRY(put(reduction));
   if (program.has_middle_barrier) RONDO_TRY(put_barrier());

@@ -68,11 +68,10 @@ Result<ConnectOptions> OptionsOf(const rondo_connect_options& given, Kept& kept)
   if (given.log != nullptr) kept.logger = std::make_unique<CallbackLogger>(given.log, given.log_user);
   options.rendezvous = given.rendezvous == nullptr ? "env://" : given.rendezvous;
   if (given.rank < -1)
-    return Fail(ErrorCode::kInvalidArgument, "options.rank: expected a rank from 0, or -1 for none, got {}",
-                given.rank);
+    return Fail(ErrorCode::kInvalidArgument, "options.rank: expected at least 0, or -1 for none, got {}", given.rank);
   if (given.world_size < 0)
-    return Fail(ErrorCode::kInvalidArgument,
-                "options.world_size: expected a number of ranks from 1, or 0 for none, got {}", given.world_size);
+    return Fail(ErrorCode::kInvalidArgument, "options.world_size: expected at least 1, or 0 for none, got {}",
+                given.world_size);
   if (given.rank >= 0) options.rank = given.rank;
   if (given.world_size > 0) options.world_size = given.world_size;
   options.job = TextOf(given.job);

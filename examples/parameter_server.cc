@@ -64,7 +64,7 @@ int RunWorker(rondo::Communicator& communicator) {
   rondo::Random random(static_cast<std::uint64_t>(communicator.rank()));
   Values parameters(kParameters, 0.0f), gradient(kParameters), sample(kParameters);
   for (rondo::Tag step = 0; step < kSteps; ++step) {
-    // The gradient of the mean squared error over a batch of this worker's own.
+    // The gradient of the mean squared error over a batch that only this worker has.
     gradient.assign(kParameters, 0.0f);
     for (int b = 0; b < kBatch; ++b) {
       float error = 0;

@@ -85,11 +85,11 @@ class FileStore final : public Store {
   Result<std::vector<std::optional<std::string>>> Read(std::span<const std::string> keys, TimePoint deadline);
   // Whether the log's length differs from `seen`; stores the present length in `seen`. Does not lock the file.
   Result<bool> Changed(std::uint64_t& seen);
-  // Makes the error that lists those of `keys` that are not in the log as read so far.
+  // Makes the error that lists which of `keys` were missing when the log was last read.
   Error Missing(std::span<const std::string> keys);
 
-  // Each function below REQUIRES mutex_ and the file's lock. Checks the header, or writes one. Sets `may_leave` if an
-  // earlier generation of this job has the file open, so that waiting may help.
+  // Each function below REQUIRES mutex_ and the file's lock. Begin checks the header, or writes one. It sets
+  // `may_leave` if an earlier generation of this job has the file open, so that waiting may help.
   Status Begin(bool& may_leave);
   Status CheckIdentity() const;   // checks that the path still names the open file
   Status CatchUp(Access access);  // replays new records; with kWrite, cuts off an unfinished record

@@ -13,7 +13,7 @@
 
 namespace rondo {
 
-// A process of a job. The entry belongs to the process in all generations.
+// A process of a job, as a roster lists it. `instance` identifies the process in all generations.
 struct RosterEntry {
   std::string instance;  // random, chosen when the process joins the job; the same in all generations
   std::string host;      // for people

@@ -88,8 +88,8 @@ class Agreement {
 
   Status ClaimAgainIfMoreAreLost() { return Lost() == lost_ ? Status{} : PutClaim(); }
 
-  // Ranks of the last roster: those whose processes are dead, as far as this process knows. They are converted from old
-  // ranks, because the old ranks of different processes may belong to different generations.
+  // The ranks, in the last roster, of the processes that this process knows to be dead. options_.lost gives their old
+  // ranks, which are converted, because the old ranks of different processes may belong to different generations.
   std::vector<Rank> Lost() const {
     std::vector<Rank> lost;
     const std::vector<Rank> old = options_.lost ? options_.lost() : std::vector<Rank>();
@@ -318,7 +318,7 @@ Result<Roster> ReadAdmission(Store& store, const std::string& bytes, const Joine
         store.Describe());
   if (!admission->admitted)
     return Fail(ErrorCode::kVersionMismatch,
-                "this process ({}) cannot join job '{}': {} (here: this process; there: the running ranks)",
+                "this process ({}) cannot join job '{}': {} ('here' is this process, 'there' are the running ranks)",
                 Who(options.self), options.job, admission->why);
   RONDO_ASSIGN(const std::string record, store.WaitFor(RosterKey(admission->generation), options.deadline));
   return Decode(record, admission->generation, store);

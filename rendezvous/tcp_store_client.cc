@@ -77,8 +77,8 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
   const RawSocketAddress raw = ToRaw(address);
   Fd socket(::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return Again(SystemWords(errno));
-  // Needed because the local port that the system chooses for this socket may be the port of a server that has not
-  // started yet.
+  // The system may choose, as this socket's local port, the port of a server that has not started yet. The server can
+  // still listen on that port if this socket allows its reuse.
   LetPortBeReused(socket.get());
   if (connect(socket.get(), raw.get(), raw.bytes) != 0) {
     const int failed = errno;
@@ -105,8 +105,8 @@ tl::expected<Fd, TryFailure> ConnectTo(const SocketAddress& address, const Clock
   return socket;
 }
 
-// Performs the handshake. Bytes after the hello reply stay in `unread`. It assumes that the handshake's messages fit
-// into the send buffer of a new connection.
+// Performs the handshake, and assumes that its messages fit into the send buffer of a new connection. Bytes after the
+// hello reply stay in `unread`.
 tl::expected<void, TryFailure> SayHello(int fd, Wire& wire, const TcpStoreClient::Options& options, const Clock& clock,
                                         TimePoint deadline, std::string& unread) {
   using Next = store_protocol::ClientHandshake::Next;

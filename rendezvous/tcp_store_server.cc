@@ -320,7 +320,8 @@ class TcpStoreServer::Loop {
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read(id, connection);
       if (got < 0 && connection.wire.failure() && !connection.closing) return OnTlsFailure(id, connection);
       if (got <= 0) return Leave(id);
-      // The client was refused. Its further bytes are discarded, so that it can read the reason.
+      // The client was refused, and its further bytes are discarded. If they stayed unread, closing the connection
+      // would send a reset, which could arrive before the client has read the reason.
       if (connection.closing) continue;
       if (!connection.has_room) LookForRoom(id, connection);
       const Bytes bytes = scratch.first(static_cast<std::size_t>(got));
@@ -365,8 +366,9 @@ class TcpStoreServer::Loop {
       const Error refusal(ErrorCode::kAuth, "the store requires TLS, and this process does not use it");
       Wire().SendAll(fd, AsBytes(Encode(store_protocol::HelloReply{.refused = refusal})));
     }
-    // Further bytes of the client are discarded, so that it can read the reason. The timeout in before_hello_ limits
-    // the time for this.
+    // Further bytes of the client are read and discarded until the client closes. If they stayed unread, closing the
+    // connection would send a reset, which could arrive before the client has read the reason. The timeout in
+    // before_hello_ limits the time until the close.
     connection.closing = true;
     connection.wire = Wire();
     std::error_code ignored;
@@ -374,7 +376,7 @@ class TcpStoreServer::Loop {
     Read(id, connection);
   }
 
-  // Acts on a verdict and sends the answers to all clients. False: the connection is closed.
+  // Acts on a verdict, and sends all pending answers, also those of other clients. False: the connection is closed.
   bool Heed(Id id, Connection& connection, const TcpStoreService::Verdict& verdict) {
     if (verdict.fate == TcpStoreService::Fate::kDrop) {
       if (!service_.SaidHello(id)) {
@@ -408,8 +410,8 @@ class TcpStoreServer::Loop {
   }
 
   void SendAnswers() {
-    // Loops because a write can lead to further answers: when it empties a client's output, the client's postponed
-    // requests run, and they may answer other clients.
+    // Repeats until no client has a new answer. A client's postponed requests do not run in this loop: when the
+    // client's output has been sent, a later handler runs them (Resume).
     for (auto answered = service_.TakeAnswered(); !answered.empty(); answered = service_.TakeAnswered()) {
       for (const Id id : answered) {
         Connection* connection = Find(id);

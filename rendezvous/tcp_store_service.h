@@ -1,5 +1,5 @@
 // The TCP store's server without its sockets: it tracks the clients' handshakes, requests and pending Waits. It
-// consumes and produces bytes at once and uses no clock or thread, so a test can feed it byte by byte.
+// never waits, and uses no clock or thread, so a test can pass it a client's bytes one by one.
 //
 // Memory is bounded by the sum of Limits::state, max_input_bytes for unfinished requests, and the outputs of all
 // clients. A client's output holds the answers to requests that were read before the output passed

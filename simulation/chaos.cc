@@ -364,8 +364,9 @@ class Chaos {
       };
       if (!explained.harm) return said("it failed, although no fault did harm");
       const Rank culprit = error.culprit();
-      // A rank that gave up had a reason, which is judged for that rank. Other ranks may be notified of it. They
-      // may also wait for that rank until their timeout (in a group that it never made), or find that it has left.
+      // If the culprit gave up, its own error is judged separately. This rank may have got the culprit's
+      // notice, may have waited for the culprit until the timeout (in a group that the culprit never made), or may
+      // have found that the culprit has left.
       const bool gave_up = culprit >= 0 && Life(culprit).failure();  // the culprit may have died since
       if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that did not give up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
@@ -375,7 +376,7 @@ class Chaos {
       }
       // A slow rank may connect to a rank that has already continued in the next generation.
       if (error.code() == ErrorCode::kStale && culprit >= 0 && !Life(culprit).generations().empty()) continue;
-      // A stopped rank finds that the others have given it up.
+      // A rank that was stopped for too long finds that other ranks have failed and closed in the meantime.
       if (explained.away.count(rank) != 0 && culprit >= 0 && Life(culprit).failure() &&
           (error.code() == ErrorCode::kPeerLost || error.code() == ErrorCode::kConnectionReset ||
            error.code() == ErrorCode::kClosed))
@@ -386,7 +387,8 @@ class Chaos {
                           error.code() == ErrorCode::kUnreachable;
       const bool of_store = error.code() == ErrorCode::kStoreLost || error.code() == ErrorCode::kStoreTimeout;
       if (!waited && !of_store) return said("it names a rank that did nothing wrong");
-      outcome_.named_next += waited && culprit != kNoRank;  // the rank that it waited for was waiting too
+      // This rank waited for the culprit, and the culprit itself waited for another rank.
+      outcome_.named_next += waited && culprit != kNoRank;
     }
   }
 

@@ -46,7 +46,7 @@ enum class Negative : std::uint8_t {
   kNoDeadline,    // operations never time out
   kPayloadFlips,  // payload is corrupted while neither checksums nor comparison of results are on
   kEarlyRelease,  // memory is reported free while the transport still reads it
-  kTwoRosters,    // a rank that writes the next generation's roster takes its own as the agreed one
+  kTwoRosters,    // a rank overwrites the next generation's roster, even if other ranks agreed on another one
 };
 std::span<const Negative> AllNegatives();  // all except kNone
 std::string_view Name(Negative negative);  // "eof-ignored"

@@ -18,7 +18,7 @@ class Cluster::FiberWaiter final : public Waiter {
   explicit FiberWaiter(Cluster& cluster) : cluster_(cluster) {}
   // The descriptor can be ignored: the code that signals it has also caused an event at the endpoint.
   void Sleep(Endpoint&, int, TimePoint deadline) override { cluster_.Block(deadline); }
-  // Lets another process run and time pass, so that a process that polls until a time does not loop forever.
+  // Lets other processes run and virtual time pass. Otherwise a process that polls until a deadline would loop forever.
   void Yield() override { cluster_.Block(cluster_.network_.clock()->Now() + std::chrono::microseconds(1)); }
 
  private:

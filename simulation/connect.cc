@@ -12,7 +12,8 @@ namespace {
 
 constexpr char kConfig[] = "frame_version=1\n";  // this text is the same on all ranks
 
-// A defect of Rondo for the negative control: a rank that proposes a roster takes its own as the agreed one.
+// A defect of Rondo for the negative control: CompareSet always writes. So a rank's roster replaces the roster on which
+// other ranks have agreed.
 class TwoRosterStore final : public Store {
  public:
   explicit TwoRosterStore(Store& inner) : inner_(inner) {}

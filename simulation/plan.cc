@@ -121,7 +121,7 @@ class Drawing {
     }
     const double many = random_.Unit();
     const int count = many < 0.15 ? 0 : many < 0.6 ? 1 : many < 0.85 ? 2 : 3;
-    // Without checksums a corrupted payload is not detected. So only the negative control then corrupts payload.
+    // Without checksums a corrupted payload is not detected, so headers are corrupted instead.
     const Kind flip = plan_.checksums ? Kind::kFlipPayload : Kind::kFlipHeader;
     for (int i = 0; i < count; ++i)
       AddFault(Pick({Kind::kKill, Kind::kKill, Kind::kKill, Kind::kPause, Kind::kPause, Kind::kPartition, Kind::kOneWay,

@@ -314,7 +314,8 @@ void RankLife::Fail(const Error& error) {
   // A group numbers its ranks differently, so the culprit is converted to a rank of the network.
   failure_ = error.With([&](ErrorDetails& details) {
     if (failing_in_.empty()) return;
-    // If the culprit is outside the group, the parent communicator has failed, and only its text names the rank.
+    // If the culprit is outside the group, the parent communicator has failed, and only the text of the first cause
+    // names the culprit.
     if (details.culprit < 0) return void(details.culprit = NamedAsCulprit(details.first_cause));
     const auto at = static_cast<std::size_t>(details.culprit);
     details.culprit = at < failing_in_.size() ? failing_in_[at] : kNoRank;
@@ -324,8 +325,8 @@ void RankLife::Fail(const Error& error) {
 }
 
 void RankLife::GiveUp() {
-  // If only a message or a group has failed, this rank ends its job, too. It aborts, so that other ranks do not wait
-  // for it.
+  // Even if only a message or a group has failed, this rank stops taking part. It aborts the communicator, so that
+  // other ranks do not wait for this rank.
   if (!communicator_->failure()) communicator_->Abort(fmt::format("{} failed", doing_));
   const auto cause = communicator_->failure();
   const Status later = communicator_->Barrier();

@@ -190,7 +190,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(SimNetwork& network, C
     RONDO_ASSIGN(const auto next, handshake.Take(client->unread_));
     if (next == store_protocol::ClientHandshake::Next::kWelcome) return client;
     if (network.clock()->Now() >= options.deadline)
-      return Fail(ErrorCode::kUnreachable, "no store at {} in time", client->Describe());
+      return Fail(ErrorCode::kUnreachable, "no store answered at {} in time", client->Describe());
     cluster.Block(options.deadline);
   }
 }

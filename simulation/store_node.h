@@ -22,8 +22,8 @@
 
 namespace rondo::simulation {
 
-// Keeps the texts that were written to a lane, because the lane may still read them. It frees them only when it is
-// destroyed; they need little memory, because stores send little.
+// Keeps every text that was written to a lane, because the lane may still read the text. All texts are freed when this
+// object is destroyed. They need little memory, because stores send little.
 class ZeroCopyText {
  public:
   std::size_t Write(Lane& lane, std::span<const Bytes> pieces);

@@ -50,7 +50,7 @@ class DeviceRegistration : public Registration {
   virtual DeviceMemoryWay way() const = 0;
 };
 
-// A transport that may send from memory of devices provides this (Transport::device_registrar). Thread rule: any
+// The interface of a transport that can send from memory of devices (Transport::device_registrar). Thread rule: any
 // thread.
 class DeviceRegistrar {
  public:

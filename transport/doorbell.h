@@ -7,7 +7,7 @@
 // load, so the publisher rings. Fences would also work, but the thread sanitizer understands only atomic operations.
 //
 // At most one call of Ring posts the signal after each Arm, and the next Disarm takes that signal. So no stale signal
-// remains.
+// remains, if Take waits for the post.
 //
 // The atomic and the signal are parameters, so that doorbell_test.cc can run this code through every order of its
 // steps.
@@ -24,7 +24,8 @@ namespace rondo {
 
 enum class DoorbellState : std::uint8_t { kAwake, kArmed, kRung };
 
-// `Signal` must have Post(), which a publisher calls, and Take(), which blocks until a Post has happened.
+// `Signal` must have Post(), which a publisher calls, and Take(), which removes all posts. The Take of EventFd waits
+// for a post; the Take in shared_doorbell.h does not.
 template <typename AtomicState, typename Signal>
 class BasicDoorbell {
  public:

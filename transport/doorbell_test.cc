@@ -40,7 +40,7 @@ struct Subject {
   Explored<int> published;
   Explored<int> published_too;
 
-  // Runs the steps of every owner: it checks everything, arms, checks again, and then sleeps.
+  // Does what every owner does: loads all published values, arms, loads them again, and sleeps if nothing is new.
   void Own(int items, int items_too) {
     const auto all_here = [&] { return published.load() == items && published_too.load() == items_too; };
     int seen = 0;

@@ -25,7 +25,7 @@ inline constexpr int kMaxSharedSegmentRanks = 64;
 // Names a piece of a rank's memory to other ranks.
 struct MemoryPlace {
   std::uint32_t region = 0;   // the region (Transport::Allocate) that contains the whole piece; 0: none
-  std::uint64_t address = 0;  // an address in that rank's process
+  std::uint64_t address = 0;  // the address of the piece in its owner's process
 };
 
 enum class SharedSegmentState : std::uint8_t {
@@ -39,8 +39,8 @@ class SharedSegment {
   virtual ~SharedSegment() = default;
   virtual SharedSegmentState state() const = 0;
   virtual const std::string& why() const = 0;
-  // The error because of which this rank can neither make the segment, nor agree with the other ranks to do without
-  // one. Null: there was no such error.
+  // Why this rank can neither make the segment, nor agree with the other ranks to do without one. Null: there was no
+  // such error.
   virtual const Error* failure() const = 0;
   // While the segment is being made: the ranks from which this rank has not received an answer yet.
   virtual std::vector<Rank> Missing() const = 0;
@@ -63,15 +63,15 @@ class SharedSegment {
   // Another rank's memory, mapped here for reading; null: it cannot be mapped.
   virtual const std::byte* Find(Rank rank, const MemoryPlace& place, std::uint64_t bytes) = 0;
 
-  // CanRead, CanBeRead and Read are for memory outside of mapped regions, which the kernel copies (CMA). CanRead:
-  // whether this rank may read the memory of all other ranks. The answer never changes after the state has become
-  // kReady.
+  // CanRead, CanBeRead and Read are for memory outside of mapped regions. The kernel copies such memory (CMA). CanRead:
+  // whether the kernel lets this rank read the memory of all other ranks. The answer never changes after the state has
+  // become kReady.
   virtual bool CanRead() const = 0;
   // Whether other ranks can read all of `memory`, provided that they may read this rank's memory at all. Cheap if the
   // same memory is checked again.
   virtual bool CanBeRead(Bytes memory) = 0;
-  // Copies a rank's memory at `address` to `into`. REQUIRES: CanRead(). kPeerLost: that process has ended. kResource:
-  // the memory there cannot be read. kInvalidArgument: `into` cannot be written.
+  // Copies a rank's memory at `address` to `into`. REQUIRES: CanRead(). kPeerLost: the process of `rank` has ended.
+  // kResource: the memory at `address` cannot be read. kInvalidArgument: `into` cannot be written.
   virtual Status Read(Rank rank, std::uint64_t address, MutableBytes into) = 0;
 };
 

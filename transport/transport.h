@@ -50,9 +50,9 @@ struct ControlMessage {
 };
 inline constexpr std::size_t kMaxControlBodyBytes = 4096;
 
-// Receives what happens to an endpoint's peers. Calls come from the transport's own thread, or from inside
-// Endpoint::Poll, one at a time per endpoint. From inside a call, an observer may use SendControl, ControlPeers and
-// Wake of the endpoint, and nothing else. No call begins after ~Endpoint has begun.
+// Called when something happens to an endpoint or its peers. Calls come from the transport's own thread, or from inside
+// Endpoint::Poll, one at a time per endpoint. During a call, the observer must not use the endpoint, except for
+// SendControl, ControlPeers and Wake. No call begins after ~Endpoint has begun.
 class PeerObserver {
  public:
   virtual ~PeerObserver() = default;
@@ -76,7 +76,7 @@ struct EndpointConfig {
   Rank rank = 0;           // the rank of this process in the communicator
   std::vector<std::string> addresses;  // by rank: what each peer's Transport::Address() returned
   PeerObserver* observer = nullptr;    // must outlive the endpoint
-  // Limits the connection to one peer, from the first Open that needs it.
+  // The longest time to connect to one peer, from the first Open that needs the connection.
   Duration connect_timeout = std::chrono::seconds(30);
   // How log lines name the endpoint's ranks. Null: by the ranks of this communicator, which are then also the job's
   // ranks. Errors always use the ranks of this communicator; the communicator adds the job's ranks.
@@ -156,8 +156,8 @@ class Endpoint {
   // The name of the transport that carries bytes to `peer`, such as "tcp". Before the path is made: the expected name.
   virtual std::string_view TransportTo(Rank peer) const = 0;
 
-  // How the path to `peer` was chosen, in words, for explain and errors: "10.0.0.2:41234 via eth0 (same subnet;
-  // cubic)".
+  // How the path to `peer` was chosen, in words, for `rondo explain` and errors: "10.0.0.2:41234 via eth0 (same
+  // subnet; cubic)".
   virtual std::string DescribePeer(Rank peer) const = 0;
 
   // This rank's end of the link to `peer`, as it is now.

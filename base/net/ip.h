@@ -65,7 +65,7 @@ RawSocketAddress ToRaw(const SocketAddress& address);
 // Returns nullopt if the address is neither IPv4 nor IPv6.
 std::optional<SocketAddress> FromRaw(const sockaddr* address);
 
-// The addresses of a socket's two ends. 0.0.0.0:0 if that end has no Internet address.
+// The addresses of a socket's two ends. An end without an Internet address gives 0.0.0.0:0.
 SocketAddress LocalSocketAddress(int fd);
 SocketAddress PeerSocketAddress(int fd);
 

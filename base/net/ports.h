@@ -33,7 +33,7 @@ struct PortRange {
 // Parses "29500-29599" or "29500", ports from 1 to 65535. kInvalidArgument: "expected FIRST-LAST, ...".
 Result<PortRange> ParsePortRange(std::string_view text);
 
-// The range from which the system chooses ports (net.ipv4.ip_local_port_range). Not set: unknown.
+// The range from which the system chooses ports (net.ipv4.ip_local_port_range). Not set: the range is unknown.
 PortRange EphemeralPorts();
 
 // The sockets of this network namespace that have a given port as their local port.
@@ -66,8 +66,8 @@ Result<Fd> ListenOnPort(const ListenRequest& request);
 // Sets SO_REUSEADDR, so that a server may listen on this socket's local port. Call it before bind or connect.
 void LetPortBeReused(int fd);
 
-// Whether a connected socket is its own peer. If no process listens on a port, a connect to that port succeeds if the
-// system happens to choose the same port as the local one.
+// Whether a connected socket is its own peer. This happens if no process listens on the port of a connect, and the
+// system chooses that same port as the socket's local port.
 bool IsConnectedToItself(int fd);
 // Makes the next close abortive, so that the connection does not remain in TIME-WAIT.
 void MakeCloseAbortive(int fd);

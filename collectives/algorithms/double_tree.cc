@@ -27,8 +27,8 @@
 // binomial tree sends log2 P vectors.) Double trees are meant for medium and large vectors, because ranks forward bytes
 // as they arrive.
 //
-// Order of operands: left subtree, the node's own, right subtree. In tree 1 the order is mirrored, or rank P - 1 is
-// last. So both halves are in the order of ranks, with different brackets.
+// Order of operands: left subtree, the node's own, right subtree. In tree 1 the order is mirrored, or the operand
+// of rank P - 1 is the last one. So both halves are in the order of ranks, with different brackets.
 #include "collectives/algorithms/generators.h"
 
 namespace rondo {

@@ -141,8 +141,8 @@ std::optional<AlgorithmCost> AllGatherCost(Algorithm algorithm, const World& wor
     case Algorithm::kKnomial8:
       return AlgorithmCost{2 * KnomialTurns(p, 8), {KnomialTurns(p, 8), 1}, kKnomial8Twice, kKnomial8};
     case Algorithm::kRecursiveDoubling: {
-      // If P > P', each of the first P - P' members represents two ranks, so rank 0 sends two blocks for it. At the end
-      // rank 0 sends all P blocks to the rank that it represents.
+      // If P > P', each of the first P - P' members represents two ranks, so rank 0 sends two blocks for each of them.
+      // At the end rank 0 sends all P blocks to the rank that it represents.
       std::uint32_t blocks = n.core - 1 + n.folds * p;
       for (std::uint32_t members = 1; members < n.core; members *= 2) blocks += std::min(members, p - n.core);
       return AlgorithmCost{n.floor_log + 2 * n.folds,

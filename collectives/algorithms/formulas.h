@@ -1,6 +1,6 @@
 // The cost of each algorithm and its order of operands, as the papers give them: closed formulas of the world size P.
 // They are written from the papers, not from the generators. Tests and `rondo verify` compare every proved schedule
-// with them, so that no algorithm is implemented as another one unnoticed.
+// with them, so that a generator that implements a different algorithm is noticed.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 // network hierarchy", IBM JRD 2019.
 //
 // Let L be the number of ranks of the host with the fewest ranks. The vector is cut into L pieces, and the first L
-// ranks of every host own one piece each. First, each rank sends each piece to the piece's owner in its host, which
-// reduces the contributions. Then the owners of the same piece, one per host, form a ring and all-reduce the piece.
-// Finally, each owner sends the result to all ranks of its host.
+// ranks of every host own one piece each. First, each rank sends each piece to the rank of its own host that owns
+// the piece, and the owner reduces the contributions. Then the owners of the same piece, one per host, form a ring and
+// all-reduce the piece. Finally, each owner sends the result to all ranks of its host.
 //
 // Hosts may have different numbers of ranks: ranks beyond the first L own nothing, but send and receive. The ranks of a
 // host need not be contiguous. The drawing has P = 5, the hosts {0, 1} and {2, 3, 4}, L = 2, and the pieces A (owned by

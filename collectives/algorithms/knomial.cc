@@ -14,9 +14,9 @@
 // it takes d + (k - 1) (n - 1) rounds; here n is the number of digits of P - 1 in base k, and d is the first digit. The
 // root sends one vector per round. All-reduce takes twice the rounds, and so does all-gather, which gathers the blocks
 // at rank 0 and then broadcasts the vector. All-gather thus sends more bytes than algorithms in which all ranks
-// exchange blocks. But it makes only 2 (P - 1) transfers in total, which is the minimum, and if ranks share CPU cores,
-// the number of transfers determines the time. K-nomial trees are meant for small vectors on hosts with many cores and
-// on fast switches, if latency matters more than the load on the root's links.
+// exchange blocks. But it makes only 2 (P - 1) transfers in total, which is the minimum. If ranks share CPU cores, the
+// number of transfers determines the time. K-nomial trees are meant for small vectors on hosts with many cores and on
+// fast switches, if latency matters more than the load on the root's links.
 //
 // Order of operands: blocks of k^level ranks are combined in the order of ranks. The root's block is first combined
 // with the blocks on its left, the nearest first, then with those on its right.

@@ -94,7 +94,8 @@ void RecursiveHalvingReduce(const World& ranks, Transfers& out) {
   std::vector<int> first = Halve(core, rank_of, out);
   for (int distance = core / 2, held = 1; distance >= 1; distance /= 2, held *= 2) {
     for (int i = 0; i < core; ++i) {
-      // A member whose index differs from the root's in a higher bit has sent all its chunks in an earlier round.
+      // If a member's index differs from the root's in a bit above that of `distance`, the member has sent all its
+      // chunks in an earlier round.
       const bool gave = ((i ^ root) & ~(2 * distance - 1)) != 0;
       const bool gives = ((i ^ root) & distance) != 0;
       if (!gave && gives) out.Copy(rank_of(i), rank_of(i ^ distance), Chunks(first[i], held));

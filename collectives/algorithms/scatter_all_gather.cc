@@ -1,5 +1,5 @@
 // Broadcast by scatter and all-gather: van de Geijn; Barnett et al., "Building a high-performance collective
-// communication library", SC 1994. Hops that would bring a rank chunks that it already has are left out (Zhou,
+// communication library", SC 1994. A hop is left out if it would bring a rank chunks that the rank already has (Zhou,
 // Marjanovic, Niethammer and Gracia, "A bandwidth-saving optimization for MPI broadcast collective operation", ICPPW
 // 2015).
 //

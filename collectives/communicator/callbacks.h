@@ -23,7 +23,8 @@ struct MessageOperation;
 
 class Callbacks {
  public:
-  // What a function waits for: the message, or if that is null, the collective with that sequence number.
+  // The function `done`, and the operation for whose end it waits: `message`, or, if that is null, the collective with
+  // the number `sequence`.
   struct Callback {
     Sequence sequence = 0;
     std::shared_ptr<MessageOperation> message;

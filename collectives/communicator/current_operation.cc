@@ -52,7 +52,8 @@ Result<bool> CurrentOperation::SettleSegment() {
   return true;
 }
 
-// If there is no shared segment, chooses another algorithm for a request that would use it. All ranks choose the same.
+// If there is no shared segment, chooses another algorithm for a request that would use it. All ranks make the same
+// choice.
 Status CurrentOperation::SettleAlgorithm(OperationRequest& request) const {
   OperationDescriptor& d = request.descriptor;
   if (d.algorithm != Algorithm::kIntranode || runner_->has_segment()) return {};
@@ -70,7 +71,7 @@ Result<bool> CurrentOperation::Start(OperationRequest& request) {
     if (!settled) return false;
   }
   NoteTimeSlicing();
-  // All ranks decide the same.
+  // This condition has the same value on all ranks.
   if (request.program != nullptr && !runner_->ServesDevices(request.descriptor)) [[unlikely]] {
     request.program->declined = "there is no shared segment: " + segment_->why();
     return true;
@@ -144,8 +145,8 @@ Result<const Plan*> CurrentOperation::PlanOf(const OperationRequest& request, bo
                     /*averages=*/d.op == ReduceOp::kAvg);
 }
 
-// All ranks decide the same. An operation needs a CPU, and so is staged through the host, if its results are compared,
-// if it uses a user's function, or if it is computed in a wider type (for exceptions see
+// Returns the same on all ranks. An operation needs a CPU, and so is staged through the host, if its results are
+// compared, if it uses a user's function, or if it is computed in a wider type (for exceptions see
 // OperationRequest::devices_serve_type).
 bool CurrentOperation::MayRunOnDevices(const OperationRequest& request) const {
   return options_.device_peers && request.devices_serve_type() && !request.compares && request.descriptor.count > 0 &&
@@ -158,8 +159,8 @@ void CurrentOperation::NoteTimeSlicing() {
   if (!runner_->devices_are_time_sliced() || is_time_sliced_.exchange(true)) return;
   if (options_.rank == 0)
     Log(options_.logger, LogLevel::kWarning,
-        "processes of this job share a GPU, which runs them one at a time; start NVIDIA's MPS before them "
-        "(nvidia-cuda-mps-control -d) and it runs them at the same time");
+        "processes of this job share a GPU, which runs only one of them at a time; to run them at the same time, start "
+        "NVIDIA's MPS (nvidia-cuda-mps-control -d) before the job");
 }
 
 Result<Progress> CurrentOperation::PollOnDevice() {
@@ -255,7 +256,7 @@ void CurrentOperation::End(const OperationRequest& request) {
   // In a graph the devices widen the elements themselves.
   const bool is_widened_here = request.wide() && request.program == nullptr;
   if (is_widened_here) widened_.End(request.output, first, request.output_elements, request.type);
-  if (request.compares) [[unlikely]] {  // must be done before the user gets the memory back
+  if (request.compares) [[unlikely]] {  // computes the checksum before the user gets the memory back
     request.comparison->of = request.descriptor;
     request.comparison->own =
         Crc32c(Bytes(static_cast<const std::byte*>(request.output), request.output_elements * SizeOf(request.type)),

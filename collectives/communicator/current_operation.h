@@ -57,8 +57,8 @@ class CurrentOperation {
     const DeviceAccess& device;  // set before the first operation on a device is issued
   };
   CurrentOperation(const Options& options, const Neighbours& neighbours);
-  // Call it once, before the first operation. `movers`: one for each rail. `readers`: the movers that read device
-  // memory, which `movers` contain; empty if lanes must not send device memory.
+  // Call it once, before the first operation. `movers`: one for each rail. `readers`: the movers inside `movers`
+  // that read device memory; empty if lanes must not send device memory.
   void Open(const EngineOptions& engine, const RailOptions& rails,
             std::vector<std::unique_ptr<UserOperationMover>> movers, std::vector<DeviceReadingMover*> readers);
 

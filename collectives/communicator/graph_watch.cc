@@ -14,8 +14,8 @@ namespace {
 Error ErrorOf(const GraphFailure& failure, Rank self) {
   if (!failure.missing.empty())
     return WithCulprit(ErrorCode::kTimeout,
-                       fmt::format("rank {} did not arrive within the timeout at the operation captured as #{} of a "
-                                   "launched graph (reported by rank {})",
+                       fmt::format("a launched graph timed out: rank {} did not reach the operation captured as #{} "
+                                   "(reported by rank {})",
                                    fmt::join(failure.missing, ", "), failure.operation, self),
                        failure.missing.front());
   if (failure.strayed.empty())

@@ -20,7 +20,8 @@ class GraphWatch {
 
   // The issuer calls it before it captures the first operation. The queue must outlive all calls of Check.
   void Watch(DeviceQueue& queue) { queue_.store(&queue, std::memory_order_release); }
-  // Any thread. Fails the communicator if a launched graph has failed. Returns whether it did.
+  // Any thread. If a launched graph has failed, fails the communicator and returns true. Returns false if no graph has
+  // failed, or if the communicator had failed before.
   bool Check() {
     DeviceQueue* const queue = queue_.load(std::memory_order_acquire);
     return queue != nullptr && !failure_.has_failed() && CheckGraphsOf(*queue);

@@ -26,7 +26,7 @@ class KeptGoodbyes {
 
   // Names the store that keeps the goodbyes, for errors: "tcp://10.0.0.1:29500".
   virtual std::string Describe() const = 0;
-  // Stores the goodbye that `rank` gives to the communicator with the id `communicator` (CommunicatorOptions::id).
+  // Stores the goodbye of `rank` in the communicator with the id `communicator` (CommunicatorOptions::id).
   virtual Status Keep(std::uint64_t communicator, Rank rank, const std::string& goodbye) = 0;
   // The goodbye that Keep has stored for `rank`; nullopt: there is none.
   virtual Result<std::optional<std::string>> Find(std::uint64_t communicator, Rank rank) = 0;

@@ -101,17 +101,18 @@ class Messages {
   // Starts submitted operations, polls, and publishes results. Returns whether anything moved. If nothing is pending on
   // this rank, most calls do not check the lanes, unless `glance_is_due`.
   bool Advance(bool glance_is_due);
-  // Whether messages that were just submitted may be sent before the endpoint is polled, because their peers wait for
-  // them. Every kStartsPerEndpointPoll-th call returns false, so that a rank that always sends also polls.
+  // Whether the caller may send messages that were just submitted before it polls the endpoint. This helps the peers
+  // that wait for these messages. Every kStartsPerEndpointPoll-th call returns false, so that a rank that always sends
+  // also polls.
   bool MayGoFirst() { return ++starts_ % kStartsPerEndpointPoll != 0; }
   // Call it if nothing moves. Whether a message that this rank waits for has arrived, or may arrive very soon.
   bool Glance() { return engine_->Glance(); }
-  // Call it if nothing moves. Ends operations that need a peer that has left. Returns whether any ended, or the
-  // communicator failed.
+  // Call it if nothing moves. Ends operations that need a peer that has left. Returns true if any ended or
+  // the communicator failed.
   bool EndDeparted();
   // The earliest deadline of a pending operation, or a time before that.
   TimePoint next_deadline() const { return engine_->next_deadline(); }
-  // Ends operations whose deadline has passed. Returns whether any ended, or the communicator failed.
+  // Ends operations whose deadline has passed. Returns true if any ended or the communicator failed.
   bool Expire(TimePoint now);
   // Gives every pending operation as much more time as it was pending between `begin` and `end`.
   void ExtendDeadlines(TimePoint begin, TimePoint end);

@@ -63,9 +63,9 @@ class OperationQueue {
   // ended. Takes two slots if the request compares results. kResource: too many operations are pending. The owner does
   // not see the operation before Publish; without Publish, the next Reserve takes the same slot.
   Result<Operation*> Reserve(const OperationRequest& request);
-  // Returns the memory for the checksums by which the ranks compare the results of `operation`, which was just
-  // reserved. The memory stays valid until the comparison, which is the next operation, has ended. The comparison's
-  // slot is At(comparison.sequence).
+  // Returns the memory for the checksums by which the ranks compare the results of `operation`. REQUIRES: `operation`
+  // was just reserved. The next operation compares the checksums; its number is `sequence` of the returned object. The
+  // memory stays valid until that operation has ended.
   ResultComparison& Compare(Operation& operation);
   Operation& At(Sequence sequence) { return slots_[(sequence - 1) & mask_]; }
   // Issues all operations up to `last`. The store is sequentially consistent: the issuer reads the progress lock next,

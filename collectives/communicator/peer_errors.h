@@ -29,10 +29,11 @@ inline Error WithCulprit(ErrorCode code, std::string message, Rank culprit) {
 inline Error ClosedEarly(Rank who, const OperationDescriptor& last, Rank waits, const OperationDescriptor& in,
                          std::string_view refused) {
   if (!refused.empty())
-    return WithCulprit(ErrorCode::kMismatch,
-                       fmt::format("rank {} refused its call and closed ({}), but rank {} waits for it in #{} {}", who,
-                                   refused, waits, in.sequence, in.ToString()),
-                       who);
+    return WithCulprit(
+        ErrorCode::kMismatch,
+        fmt::format("rank {} refused a call of its program ({}) and closed, but rank {} waits for it in #{} {}", who,
+                    refused, waits, in.sequence, in.ToString()),
+        who);
   return WithCulprit(
       ErrorCode::kClosed,
       fmt::format("rank {} closed after #{} {}, but rank {} waits for it in #{} {}", who, last.sequence,

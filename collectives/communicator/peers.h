@@ -46,7 +46,7 @@ class Peers {
   std::vector<std::pair<Rank, Error>> TakeEndedBefore();
   bool has_ended_before() const { return has_ended_before_.load(std::memory_order_acquire); }
   // Call it when a peer cannot be reached, perhaps only because it has given up this communicator. Keeps only the first
-  // such error, and pointers to it then stay valid. Returns whether it kept this one.
+  // such error, and pointers to it then stay valid. Returns whether it kept `error`.
   bool KeepEarlyLoss(Error error);
   const Error* early_loss() const { return has_early_loss_.load(std::memory_order_acquire) ? &*early_loss_ : nullptr; }
 

@@ -77,8 +77,9 @@ WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   return policy;
 }
 
-// An operation that is pending counts the time since the last check as a pause, even if no thread waited during part of
-// it: the caller was then between issuing the operation and waiting for it, or the progress thread was about to begin.
+// If the time since the last check exceeds options_.pause, the pending operations count all of it as a pause. They do
+// so even if no thread waited during part of it: the caller was then between issuing the operation and waiting for it,
+// or the progress thread was about to begin.
 void ProgressLoop::CheckForPause(TimePoint now, const Wait& wait) {
   const TimePoint begin = std::exchange(seen_running_at_, now);
   if (now - begin <= options_.pause || !waiter_.SeesPauses()) return;
@@ -154,7 +155,8 @@ void ProgressLoop::AdvanceLoop(const Wait& wait, Sequence waited, bool backgroun
     }
     if (!lock_.TryEnter()) return;
     Disarm();
-    Look();  // so that the next operation to complete in shared memory needs no read of the clock
+    // Reads the clock here, so that the next operation in shared memory completes without reading it.
+    Look();
     // idle_since stays set: otherwise a thread that woke up only to check its peers would poll and yield first, which
     // takes 2% of a core. It is reset as soon as bytes move.
   }
@@ -188,7 +190,7 @@ bool ProgressLoop::AdvanceUntil(TimePoint& until, Sequence waited, Condition rea
     if (final) break;
   }
   waiters_.fetch_sub(1);
-  // The progress thread was idle because of this thread. It now advances the remaining operations.
+  // The progress thread, which was idle because of this thread, now advances the remaining operations.
   if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
   // Callbacks run with no lock held, and while the progress thread can advance operations, because they may wait for
   // other operations.

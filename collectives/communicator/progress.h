@@ -166,7 +166,8 @@ class ProgressLoop {
   // Advances operations until `ready` is true or until the time `wait.until`. The lock is released on every return.
   void AdvanceLoop(const Wait& wait, Sequence waited, bool background, Condition ready, Condition step)
       RONDO_RELEASES(lock_);
-  // Detects a pause before the time `now`, and extends the time of the pending operations and of the wait by it.
+  // Detects a pause before the time `now`, and extends the time of the pending operations and of the wait by its
+  // length.
   void CheckForPause(TimePoint now, const Wait& wait);
   WaitPolicy PolicyFor(AwaitedRanks awaited) const;
   void Yield();

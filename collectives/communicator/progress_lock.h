@@ -30,8 +30,8 @@ class RONDO_LOCKABLE("progress lock") ProgressLock {
   // Returns whether a thread owns the lock at the moment.
   bool IsHeld() const { return held_.load(); }
   // Gives up ownership. Parked threads and the sleeper check their conditions again. `work`: operations remain that
-  // threads in ParkUntil must advance. Only then do these threads check, too, because notifying them costs a system
-  // call or two.
+  // threads in ParkUntil must advance. If `work` is false, threads in ParkUntil are not notified, because that costs a
+  // system call or two.
   void Leave(bool work) RONDO_RELEASES();
   // Wakes the parked threads and the sleeper, for example when an operation became final. If `work` is true, it also
   // wakes threads in ParkUntil.

@@ -249,7 +249,8 @@ Status RequestChecker::Check(OperationRequest& request, const OperationOptions& 
   d.type = TravellingType(d, options);
   if (request.wide()) {
     d.user_type = request.type;
-    // Widened elements are in memory of this communicator. On a rank that has a result, the result is in place there.
+    // Widened elements are in this communicator's own memory. On a rank that has a result, the operation is in place in
+    // that memory.
     request.in_place = d.collective != Collective::kReduce || rank_ == d.root;
   }
   RONDO_ASSIGN(const Selection selection, Choose(d, options));

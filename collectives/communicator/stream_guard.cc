@@ -45,9 +45,9 @@ void StreamGuard::OnDriverBlocked(Sequence operation, Duration time) {
   const auto report = [this, operation, seconds = std::chrono::duration<double>(time).count()] {
     IfMemoryAllows([&] {
       Log(near_.logger, LogLevel::kWarning,
-          "{}: the thread that advances operation #{} has not returned from a call for {:.1f} s. If it is a call of "
-          "the driver of {}, it may wait for streams that wait for an operation, as the first launch of a kernel does. "
-          "Then that operation ends only at its timeout",
+          "{}: the thread that advances operation #{} has not returned from a call for {:.1f} s. If this is a call "
+          "of the driver of {}, the driver might be waiting for a stream that itself waits for an operation, as "
+          "happens at the first launch of a kernel. Such an operation ends only at its timeout",
           near_.names.NameOf(near_.names.self()), operation, seconds, near_.device.seen()->name());
     });
     is_reporting_.store(false);
@@ -65,13 +65,14 @@ void StreamGuard::OnLate(Sequence operation, bool is_blocked) {
   Error error = Error::MemoryRanOut();
   IfMemoryAllows([&] {
     const std::string awaited =
-        is_blocked ? fmt::format(
-                         "a call that does not return; if it is a call of the driver of {}, it may wait for streams "
-                         "that wait for an operation, as the first launch of a kernel does",
-                         near_.device.seen()->name())
-                   : std::string(
-                         "a thread to advance it: no thread waits for an operation, and there is no progress "
-                         "thread, or it is in a callback");
+        is_blocked
+            ? fmt::format(
+                  "a call that does not return; if this is a call of the driver of {}, the driver might be "
+                  "waiting for a stream that itself waits for an operation, as happens at the first launch of a kernel",
+                  near_.device.seen()->name())
+            : std::string(
+                  "a thread to advance it: no thread waits for an operation, and there is no progress "
+                  "thread, or it is in a callback");
     error = WithCulprit(
         ErrorCode::kTimeout,
         fmt::format("operation #{} did not end in time: rank {} waits for {}", operation, near_.names.self(), awaited),

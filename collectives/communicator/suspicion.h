@@ -7,11 +7,11 @@
 //
 //   a peer is in another operation, or has left          reported at once
 //   a peer died, as its control connection shows         reported at once (PeerEvents::OnPeerLost)
-//   a lane failed, and both of its ranks live            after lane_failure_cause; at the lower rank after
-//                                                        higher_rank_report more
-//   the deadline passed                                  names the peer that has been silent for longest; after
-//                                                        timeout_report_delay more if all peers that this rank is
-//                                                        blocked on are blocked themselves
+//   a lane failed, and both of its ranks live            reported after lane_failure_cause; the lower rank waits
+//                                                        longer, by higher_rank_report
+//   the deadline passed                                  reported at once, or after timeout_report_delay if all peers
+//                                                        that this rank is blocked on are blocked themselves; the
+//                                                        report names the peer that has been silent for longest
 //
 // Pure: no lock, no clock, no I/O. The caller passes the facts and the time. Thread rule: the owner of the
 // communicator; static functions, const functions and graces() may be called by any thread.
@@ -62,7 +62,7 @@ struct GracePeriods {
   // The GPUs of a graph notify each other of a failure sooner than the ranks' processes do. So a rank whose GPU does
   // not know the cause waits at most this long for another rank's notice of the cause.
   Duration graph_failure_cause = std::chrono::seconds(1);
-  // The interval at which notice_flush, first_connections and graph_failure_cause check whether their wait may end.
+  // How often the waits of notice_flush, first_connections and graph_failure_cause check whether they may end.
   Duration notice_check_interval = std::chrono::milliseconds(5);
   // A thread that advances operations reads the clock at least every heartbeat_interval. If this much time passes
   // between two of its reads, the process was stopped, and the deadlines of its operations are extended by that time.

@@ -12,8 +12,8 @@ namespace rondo {
 //     uses YieldsAtOnce(). But if the transport moves bytes on the host's cores (Capabilities::moves_on_cores) and
 //     ranks outnumber the cores, it sleeps at once.
 //   - It shares memory with the ranks for which it waits, and so knows on which cores they run. If one of them runs on
-//     the core of this rank, it yields the core at once. If all run on other cores, it first polls for some
-//     microseconds.
+//     the core of this rank, this rank yields the core at once. If all run on other cores, this rank first polls for
+//     some microseconds.
 struct WaitPolicy {
   Duration spin{};   // how long a thread polls and only rarely yields the core
   Duration yield{};  // how long it then yields the core after each poll

@@ -17,7 +17,7 @@ Result<OperationBuffers> WidenedBuffer::Begin(const void* input, std::uint64_t e
     bytes_ = 0;
     memory_.reset(new (std::nothrow) std::byte[bytes]);
     if (memory_ == nullptr)
-      return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes in which {} {} would be widened", bytes,
+      return Fail(ErrorCode::kOutOfMemory, "no memory for the {} bytes that {} {} need in a wider type", bytes,
                   elements, Name(type));
     bytes_ = bytes;
   }

@@ -180,8 +180,8 @@ Result<const OperationRequest*> Staging::Next() {
     window_.in_place = HasResult();
     if (window_.in_place) window_.output = const_cast<void*>(window_.input);
   } else if (!whole_->wide() && whole_->descriptor.collective != Collective::kBarrier) {
-    // Not for elements that are sent in a wider type: they are in separate memory, and the request already says whether
-    // they are in place there.
+    // Elements that are sent in a wider type do not reach this line. They are in separate memory, and the request
+    // already says whether they are in place there.
     window_.in_place = one_side_ && has_output && (in_.rows > 0 || whole_->in_place);
   }
   if (whole_->descriptor.varying) return &window_;

@@ -39,7 +39,7 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, lane_index));
     use = std::make_unique<LaneUse>(*lane, lane_index, options_.checksums);
     // A rank sends a heartbeat when it first opens a lane to a peer, because a peer that has already failed answers
-    // with the reason.
+    // with the reason of its failure.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   return use.get();
@@ -87,7 +87,7 @@ BlockGrid Engine::GridOf(const Plan& plan, std::uint64_t begin) const {
 
 void Engine::BeginNextSlice() {
   const BlockGrid grid = GridOf(*plan_, slice_end_);
-  // the memory suffices, because no slice and no chunk is longer than in the first slice
+  // the scratch memory suffices, because no chunk is longer in a later slice than in the first slice
   scratch_.LayOutAgain(*plan_, grid);
   BeginSlice(slice_end_, grid);
 }
@@ -207,8 +207,8 @@ Result<Progress> Engine::Poll() {
     }
     if (queues_left_ > 0) return moved ? Progress::kMoved : Progress::kNothing;
   }
-  // Every step is done. When the lanes have released the sent memory, it belongs to the user again (scratch: to the
-  // next slice).
+  // Every step is done. When the lanes have released the sent memory, the user's buffers belong to the user again, and
+  // scratch is free for the next slice.
   for (std::uint32_t q = 0; q < queue_head_.size(); ++q) {
     if (queue_use_[q] == nullptr || !plan_->queues[q].sending) continue;
     if (queue_use_[q]->lane().released() < queue_use_[q]->lane().accepted())
@@ -308,8 +308,8 @@ Result<bool> Engine::ReadHeader(std::uint32_t index, LaneUse& use) {
       header.payload_bytes != payload || header.stream_offset != lane.consumed())
     return Fail(
         Error(ErrorCode::kProtocol,
-              fmt::format("rank {} sent transfer {} offset {} of {} bytes at stream offset {}; expected transfer {} "
-                          "offset {} of {} bytes at {} (does that rank have another frame_bytes?)",
+              fmt::format("rank {} sent transfer {}, offset {}, {} bytes, at stream offset {}; expected transfer {}, "
+                          "offset {}, {} bytes, at stream offset {} (is frame_bytes different on that rank?)",
                           peer, header.transfer, header.payload_offset, header.payload_bytes, header.stream_offset,
                           plan_->steps[index].transfer, state.done, payload, lane.consumed()))
             .With([&](ErrorDetails& d) { d.culprit = peer; }));

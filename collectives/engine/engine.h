@@ -6,10 +6,10 @@
 // In steady state it allocates nothing: its tables grow to the size of the largest plan and never shrink.
 //
 // Progress is a byte count. A step that depends on another step may process its byte at position p when the other step
-// has passed p. If the dependent step reads or overwrites data that the other step writes, the other step's `done`
-// counts. If it overwrites data that the other step sends, the other step's `released` counts. Positions are those of
-// the virtual vector (grid.h), which are the same in input, output and scratch, so every kind of dependency needs only
-// one comparison. The address of a step's bytes in each buffer is computed once per slice.
+// has passed p. It compares p with the other step's `done` if it reads or overwrites data that the other step writes,
+// and with `released` if it overwrites data that the other step sends. A position is an offset in the sequence of all
+// blocks (grid.h). It is the same in input, output and scratch, so every kind of dependency needs only one comparison.
+// The address of a step's bytes in each buffer is computed once per slice.
 //
 // Frames are sent and received by collectives/framing, plain or with checksums. With checksums, `done` counts verified
 // frames only. So no rank forwards or reduces damaged bytes, or reports them as received, and a rank that needs bytes
@@ -44,8 +44,9 @@ struct EngineOptions {
   int world_size = 1;
   std::uint32_t rail = 0;               // rail whose lanes the engine uses; the endpoint's first rail is 0
   std::uint32_t frame_bytes = 1 << 20;  // maximum payload of a frame; a multiple of kLineBytes
-  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;  // Start fails with kResource if a plan needs more
-  Capabilities capabilities;                                 // what the transport can do
+  // limit; Start fails with kResource if a plan needs more scratch
+  std::uint64_t max_scratch_bytes = std::uint64_t{1} << 30;
+  Capabilities capabilities;  // what the transport can do
   // Transfers of at least this size use push if the transport can push: the peer writes them straight into the
   // receiver's memory. Smaller transfers use the lane's slots. Both ends decide alike, because options are equal on all
   // ranks.
@@ -93,16 +94,16 @@ class Engine {
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale) {
     return Start(plan, operation, buffers, scale, {0, operation.elements()});
   }
-  // Begins an operation for only a part of every block, `share`. `buffers` still describe the whole operation.
+  // Begins an operation on only the part `share` of every block. `buffers` still describe the whole operation.
   // REQUIRES: `share` is within the count. If `share` is not the whole block, plan.apart must be set and the operation
   // must not be `varying`.
   Status Start(const Plan& plan, const OperationDescriptor& operation, const OperationBuffers& buffers, double scale,
                const Share& share);
   bool running() const { return plan_ != nullptr; }
 
-  // Moves the bytes that can move now. kMismatch: a peer is in another operation, or its transfer has another length
-  // than expected here. kProtocol: a peer sent an invalid frame. kCorrupt: a checksum did not match. After an error the
-  // lanes cannot be used any more: the caller must Drain and must not Start again.
+  // Moves the bytes that can move now. kMismatch: a peer is in another operation, or its transfer does not have the
+  // length that this rank expects. kProtocol: a peer sent an invalid frame. kCorrupt: a checksum did not match. After
+  // an error the lanes cannot be used any more: the caller must Drain and must not Start again.
   Result<Progress> Poll();
 
   // Ends the running operation after an error. Returns when nothing touches its memory any more. REQUIRES: the lanes
@@ -130,7 +131,7 @@ class Engine {
  private:
   // One cache line, because the engine reads the states of a step and of its dependencies all the time.
   struct alignas(kLineBytes) StepState {
-    std::uint64_t begin = 0;            // position in the virtual vector, bytes
+    std::uint64_t begin = 0;            // position (grid.h) of the step's first byte, in bytes
     std::uint64_t bytes = 0;            // length
     std::uint64_t done = 0;             // payload bytes sent, received, reduced or copied
     std::uint64_t submitted = 0;        // if the step uses the mover: bytes submitted to it, >= done
@@ -176,10 +177,10 @@ class Engine {
   };
 
   Result<LaneUse*> UseOf(Rank peer);
-  // How many bytes of step `index` the dependencies allow to be processed.
+  // The number of bytes of step `index` that its dependencies allow it to process.
   std::uint64_t Limit(std::uint32_t index) const;
   std::uint64_t Released(std::uint32_t index) const;
-  // Whether all dependencies of step `index` are complete. It orders transfers without bytes, which Limit() cannot
+  // Whether all dependencies of step `index` are complete. Used for transfers without bytes, which Limit() cannot
   // order.
   bool DependenciesComplete(std::uint32_t index) const;
   // The grid of chunks of the slice that begins at element `begin` of the vector.

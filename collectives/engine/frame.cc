@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Byte offsets, as in docs/WIRE.md.
+// The type of the frame, and byte offsets in its header, as in docs/WIRE.md.
 constexpr std::uint8_t kData = 1;
 constexpr std::size_t kTransferAt = frame_prefix::kEnd, kDescriptorAt = 32, kTransferBytesAt = 56;
 static_assert(kTransferAt + 4 == kDescriptorAt && kDescriptorAt + kDescriptorBytes == kTransferBytesAt &&

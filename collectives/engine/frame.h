@@ -32,7 +32,7 @@ struct OperationDescriptor {
   Rank root = 0;
   bool varying = false;  // each block has its own count (all_gather_v, ...)
   // The memory is device memory, and the vector is processed in windows. All ranks must agree, because ranks with host
-  // memory would cut the vector in another way.
+  // memory would cut the vector differently.
   bool on_devices = false;
   bool in_graph = false;  // the devices' work is captured now and runs when the graphs are launched
   // The type of the user's elements if they are sent in a wider type (WideTypeOf), otherwise kSameType. `type` is the
@@ -61,8 +61,9 @@ struct FrameHeader {
   std::uint32_t transfer = 0;        // number of the transfer in the operation's schedule
   std::uint32_t payload_bytes = 0;   // payload of this frame
   std::uint64_t payload_offset = 0;  // offset of the payload within the transfer
-  std::uint64_t transfer_bytes = 0;  // length of the transfer; an error about different lengths names both
-  std::uint64_t stream_offset = 0;   // offset of this header in the lane's stream
+  // length of the transfer at the sender; sent so that an error can name the lengths at both ends
+  std::uint64_t transfer_bytes = 0;
+  std::uint64_t stream_offset = 0;  // offset of this header in the lane's stream
   bool operator==(const FrameHeader&) const = default;
 };
 
@@ -71,7 +72,7 @@ void Encode(const FrameHeader& header, FrameHeaderBytes out);
 void Encode(const FrameHeader& header, std::span<const std::byte, kDescriptorBytes> descriptor, FrameHeaderBytes out);
 // Returns nothing if the bytes are a header of this version, otherwise the reason why they are not. Decode does not
 // check that values are in range (an unknown collective, for example): the caller compares them with its own operation.
-// No memory is ever allocated according to them.
+// These values never determine how much memory is allocated.
 std::optional<std::string_view> Decode(std::span<const std::byte, kFrameHeaderBytes> in, FrameHeader& out);
 
 // Whether the bytes are a valid header of the operation whose encoded descriptor is given. If they are, `out` gets

@@ -18,8 +18,8 @@ enum class MoveKind : std::uint8_t {
   kReduce,        // destination = left op right
   kReduceDivide,  // destination = (left op right) / world_size
 };
-// In averages, each operand that is an input is scaled when it is read (kernels/reduce.h, AverageScaleOf): kReduce is
-// then the sum of scaled operands, and kReduceDivide divides by the scaled world_size.
+// In averages, operands that are inputs are multiplied by a factor (kernels/reduce.h, AverageScaleOf) when they are
+// read. So sums are sums of scaled inputs, and kReduceDivide divides them by world_size times that factor.
 
 // A move has whole elements only. The caller must not free or touch the memory until the bytes count as done.
 // `destination` may equal `left` or `right`; no other overlap is allowed.

@@ -43,7 +43,7 @@ struct OperationRequest {
   DataType type = DataType::kUint8;     // type of the user's elements; descriptor.type is the type that is sent
   const BlockCounts* counts = nullptr;  // if varying: a copy of the counts, kept by the queue
 
-  // What may limit the choice of the algorithm: a wish for reproducible results; one algorithm that was asked for.
+  // Two limits on the choice of the algorithm: results must be reproducible; the user has named an algorithm.
   bool reproducible = false;
   bool algorithm_is_asked = false;
 
@@ -63,8 +63,8 @@ struct OperationRequest {
 
   // Whether elements are reduced in a wider type than the user's.
   bool wide() const { return type != descriptor.type; }
-  // Whether devices compute the same result directly from the user's elements: devices widen the elements of averages
-  // themselves.
+  // Whether devices compute the same result directly from the user's elements. They do if the elements are not widened,
+  // and also if averages are computed in AverageTypeOf(type), because devices then widen the elements themselves.
   bool devices_serve_type() const {
     return !wide() || (descriptor.op == ReduceOp::kAvg && descriptor.type == AverageTypeOf(type));
   }

@@ -42,12 +42,12 @@ struct PlanQueue {
 
 struct Plan {
   ScheduleKey key;
-  std::uint32_t chunks = 1;  // chunks of the whole virtual vector
+  std::uint32_t chunks = 1;  // number of chunks of all blocks together
   std::uint32_t blocks = 1;
   std::uint32_t chunks_per_block = 1;
   BlockSet input, output;           // blocks in the input and output buffers
   std::vector<ChunkRange> scratch;  // chunks in scratch, packed in this order
-  // Each buffer holds one contiguous piece of the virtual vector, so address minus position is constant per buffer.
+  // The chunks in each buffer have consecutive numbers, so address minus position (grid.h) is constant per buffer.
   bool has_plain_buffers = true;
   bool in_slices = false;     // a large vector may run in slices (slices.h)
   bool knows_inputs = false;  // left_is_input and right_is_input of the steps are filled in

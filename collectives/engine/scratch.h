@@ -25,8 +25,8 @@ class Scratch {
   // Assigns new offsets for another grid. REQUIRES: the grid needs no more memory than Prepare allocated.
   void LayOutAgain(const Plan& plan, const BlockGrid& grid);
 
-  // Returns the address that a position of the virtual vector has in a range of the plan. It is an integer, because the
-  // address of position 0 may be outside the memory.
+  // Returns the address of a position (grid.h) in a range of the plan. The result is an integer, because the address of
+  // position 0 may be outside the memory.
   std::uintptr_t AddressOf(std::size_t range, std::uint64_t position) const {
     return reinterpret_cast<std::uintptr_t>(memory_.get()) + shift_[range] + position;
   }

@@ -62,7 +62,8 @@ bool DeviceStrategy::AdvertiseMemory(Advertisement& own) const {
   if (program_ != nullptr) {
     const auto state = peers_->BarrierState();
     if (!state) return false;
-    const auto handle = peers_->Export(*state, 1);  // one byte is enough, because the whole state is in one allocation
+    // a handle of one byte gives access to the whole state, because all of it is in one allocation
+    const auto handle = peers_->Export(*state, 1);
     if (!handle) return false;
     own.barrier_state = *handle;
   }

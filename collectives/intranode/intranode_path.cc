@@ -195,9 +195,9 @@ void IntranodePath::RunsOn(int core) {
   segment_.CountersOf(operation_.rank).core.store(std::max(core, -1) + 1, std::memory_order_relaxed);
 }
 
-// Between rounds the result is kUnknown, because then even ranks that no rank waits for have work. The function reads
-// another rank's slot only if the result depends on it: each read takes a cache line away from the rank that is about
-// to write it.
+// Between rounds the result is kUnknown, because a rank may then have work although no rank waits for it. The function
+// reads another rank's slot only if the result depends on it: each read takes a cache line away from the rank that is
+// about to write it.
 AwaitedRanks IntranodePath::WhereAreAwaited() const {
   if (core_ < 0 || !running() || IsBetweenRounds(stage_) || MoverBusy()) return AwaitedRanks::kUnknown;
   bool all_known = true;

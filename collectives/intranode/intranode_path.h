@@ -61,8 +61,8 @@ class IntranodePath final : public OperationPath {
   // StartOnDevices is like Start, but GPUs do the work, on their own memory. `peers`: this rank's GPU; null if it
   // cannot take part. If the GPU of any rank cannot take part, the operation ends without an effect on any rank, and
   // declined() is true. `program`: if not null, the GPUs do nothing now; the work is recorded in `program`, and the
-  // caller must check declined() before it uses the program. REQUIRES: ServesDevices(operation); this rank's memory may
-  // be read and written.
+  // caller must check declined() before it uses the program. REQUIRES: ServesDevices(operation); the GPUs may now use
+  // this rank's memory.
   bool ServesDevices(const OperationDescriptor& operation) const { return device_.Serves(operation); }
   void StartOnDevices(const PathStart& start, DevicePeers* peers, DeviceProgram* program = nullptr);
   bool declined() const { return device_.declined(); }

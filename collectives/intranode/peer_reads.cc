@@ -39,7 +39,8 @@ void PeerReads::Start(bool by_shares, std::uint64_t window_bytes) {
     ChoosePiece(r, piece);
   }
   ChooseFold();
-  // The number of windows is equal on all ranks: that of rank 0's share, which is the longest.
+  // All ranks use the number of windows of rank 0's share, which is the longest, so that the number is equal on all
+  // ranks.
   const ByteRange all{0, operation_.bytes};
   windows_ = DivCeil(by_shares_ ? operation_.ShareOf(0, all).bytes : operation_.bytes, window_bytes_);
   folded_ = fold_.bytes == 0 && !by_shares_ ? windows_ : 0;

@@ -54,7 +54,8 @@ std::byte* RelayStrategy::SlotOf(std::uint64_t number) const {
 
 std::uint64_t RelayStrategy::MayFold() const {
   if (operation_.rank > 0) return counts_.FoldedBy(operation_.rank - 1);
-  std::uint64_t copied = windows_;  // windows that every copying rank has copied out; every rank has folded these
+  // number of windows that every copying rank has copied out; every rank has folded these
+  std::uint64_t copied = windows_;
   for (Rank r = 0; r < operation_.world_size; ++r)
     if (Copies(r)) copied = std::min(copied, counts_.CopiedBy(r));
   return std::min(copied + max_windows(), windows_);

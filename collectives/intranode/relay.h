@@ -50,8 +50,8 @@ class RelayStrategy {
   std::uint64_t max_windows() const { return 2 * static_cast<std::uint64_t>(segment_.world_size()); }
   ByteRange WindowOf(std::uint64_t number) const;
   std::byte* SlotOf(std::uint64_t number) const;
-  // The number of windows, counted from the first, that this rank is now allowed to fold, that is to reduce (MayFold),
-  // and to copy out (MayCopy).
+  // This rank may now fold (reduce) the first MayFold() windows of the operation, and copy out the first MayCopy()
+  // windows.
   std::uint64_t MayFold() const;
   std::uint64_t MayCopy() const;
   bool Copies(Rank rank) const;

@@ -17,14 +17,14 @@ constexpr std::uint64_t kMapBytes = 128 * 1024;
 // number of ranks. With more ranks the additional round costs more, and there are more system calls.
 constexpr std::uint64_t kReadBytes = 4 * 1024;
 // An all_reduce usually reads data that another core has just written; in place it always does. Such cache lines arrive
-// one by one, so below these sizes slots are as good. Among more than two ranks the relay is faster if ranks share
-// cores.
+// one by one, so below these sizes slots are as fast as single copy. Among more than two ranks that share cores, the
+// relay is faster than single copy.
 constexpr std::uint64_t kSumBytes = 64 * 1024, kSumInPlaceBytes = 128 * 1024;
 constexpr int kMaxRanksToSum = 2;
-// Longer broadcasts are faster through slots, because the root then copies too.
+// Longer broadcasts are faster through slots, because with slots the root copies, too.
 constexpr std::uint64_t kMaxBroadcastBytes = 2 * 1024 * 1024;
-// With single copy the root of a reduce combines all vectors alone. For longer vectors or more ranks it is faster if
-// every rank reduces a share.
+// With single copy the root of a reduce combines all vectors alone. For longer vectors, or among more than two ranks,
+// it is faster if every rank reduces a share.
 constexpr std::uint64_t kMaxReduceBytes = 1024 * 1024;
 constexpr std::uint64_t kMapWindowBytes = 64 * 1024;
 constexpr std::uint64_t kReadWindowBytes = 128 * 1024;  // a reduction reads each window by one system call

@@ -20,7 +20,7 @@ struct Family {
 };
 
 // Each returns the functions for the best instruction set of this processor.
-Family IntegerFamily();  // integers and kBool; these types are not scaled (null), and kBool has no averages
+Family IntegerFamily();  // integers and kBool; the functions that scale are null, and kBool has no averages
 Family FloatFamily();    // kFloat32, kFloat64
 Family HalfFamily();     // kFloat16, kBfloat16
 

@@ -45,8 +45,8 @@ HWY_INLINE void StoreBytes(D, hn::VFromD<D> value, std::uint8_t* to) {
 #endif
 }
 
-// Load and store the first `bytes` bytes of a vector: at least one and not all. They handle the end of a buffer. It is
-// computed with the same instructions as the rest, so both give the same bits.
+// Load and store the first `bytes` bytes of a vector: at least one and not all. They are used for the end of a buffer,
+// so that the same instructions compute all elements and give the same bits.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 // AVX-512 has masked loads and stores, which do not touch bytes outside the mask. (An array on the stack would be
 // slower. It would also crash under AddressSanitizer of GCC 12, whose fake stack ignores an alignment of 64 bytes: GCC

@@ -126,7 +126,8 @@ class Counter final : public Transfers {
       links_[static_cast<std::size_t>(source)].out += vectors;
       links_[static_cast<std::size_t>(target)].in += vectors;
     }
-    // Signals have a chain of their own, because a rank's messages wait only for the signals that it received before.
+    // Signals have their own chain: a signal waits only for earlier signals. A message waits for its chunk and for the
+    // signals that its sender has received.
     if (chunks.count == 0) return Lengthen(from, to, samples_, source != target);
     const std::uint32_t* const first = sampled_.data();
     const std::uint32_t* const end = first + samples_;
@@ -181,9 +182,9 @@ Topology Shrunk(const Topology& topology, int ranks) {
   return shrunk;
 }
 
-// Extrapolates a count from its values in two worlds: `whole`, and `half` in a world of half the size. The result is
-// for a world that is 2^doublings times as large as the one of `whole`, if each doubling multiplies the count by the
-// ratio of `whole` to `half`.
+// Extrapolates a count to a larger world. `whole` is the count in one world, and `half` the count in a world of half
+// that size. The larger world has 2^doublings times as many ranks as the world of `whole`. Each doubling is assumed to
+// multiply the count by whole / half.
 class Continued {
  public:
   explicit Continued(double doublings) : doublings_(doublings) {}

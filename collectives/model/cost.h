@@ -26,7 +26,7 @@ struct ScheduleCost {
   int hops = 0;
   int remote_hops = 0;
   BusyWork rank;    // work of the busiest rank
-  BusyWork core;    // work of one core of the busiest host, if its ranks share the work evenly
+  BusyWork core;    // work of one core of the busiest host, if the cores in use share the work evenly
   double wire = 0;  // vectors that enter the busiest host or leave it, whichever is more
 };
 
@@ -36,7 +36,7 @@ struct ScheduleCost {
 inline constexpr int kCountedRanks = 256;
 ScheduleCost CostOf(const AlgorithmEntry& entry, const Topology& topology);
 
-// Costs of a message and a byte on certain machines. All >= 0.
+// The costs of a message and of a byte on the machines of a job. All >= 0.
 struct MachineCosts {
   double hop_us = 0;                     // latency of a message within a host if each rank has a core
   double oversubscribed_latency_us = 0;  // latency of a message within a host if ranks outnumber cores

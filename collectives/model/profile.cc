@@ -86,12 +86,12 @@ Result<MeasuredWorld> WorldFrom(const JsonTree& json) {
   }
   if (world.bytes.empty() ||
       std::adjacent_find(world.bytes.begin(), world.bytes.end(), std::greater_equal<>()) != world.bytes.end())
-    return Fail(ErrorCode::kInvalidArgument, "{}: bytes must be a rising list", where);
+    return Fail(ErrorCode::kInvalidArgument, "{}: 'bytes' must be a list of increasing numbers", where);
   RONDO_ASSIGN(const auto* const measured, Field(json, "us", &JsonTree::Object, where + ": us"));
   for (const auto& [name, values] : *measured) {
     const auto algorithm = ParseAlgorithm(name);
     if (!algorithm || FindAlgorithm(world.collective, *algorithm) == nullptr)
-      return Fail(ErrorCode::kInvalidArgument, "{}: no algorithm '{}' supports it", where, name);
+      return Fail(ErrorCode::kInvalidArgument, "{}: this collective has no algorithm '{}'", where, name);
     MeasuredWorld::Times times{*algorithm, {}};
     const std::string field = fmt::format("{}: us.{}", where, name);
     const auto same = [&](const MeasuredWorld::Times& other) { return other.algorithm == *algorithm; };

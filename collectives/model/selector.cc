@@ -18,8 +18,9 @@ constexpr const char* kMeasured = "the fastest as measured";
 constexpr const char* kPredicted = "the fastest as predicted";
 constexpr const char* kOnlyOne = "the only one that serves this call";
 
-// Sizes are in quarters of a doubling. Algorithms are compared at every second one, up to 2^44 bytes, and the choice
-// changes at the size between. The factors are constants, so that the choice changes at the same byte on every machine.
+// The sizes are 1, 2^(1/4), 2^(2/4), 2^(3/4), ... bytes. Algorithms are compared at every second size, up to 2^44
+// bytes. If the choice differs between two compared sizes, it changes at the size between them. The factors are
+// constants, so that the choice changes at the same byte on every machine.
 constexpr int kDoublings = 44;
 constexpr std::array kQuarters{1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429};
 std::uint64_t SizeOfQuarter(int quarter) {

@@ -1,11 +1,11 @@
 // Chooses the algorithm for a call. All ranks choose the same one, because the choice is a pure function of the
 // profile, the topology and the call, and these are equal on all ranks (the rendezvous fails if profiles differ).
 //
-// If the profile has measurements of the collective for this world size, on as many hosts (evenly filled) and equally
-// oversubscribed, the fastest measured algorithm is chosen. Otherwise the algorithm is chosen that the cost model
-// predicts to be the fastest. Algorithms whose times differ by less than 5% count as equally fast. Among these, the
-// algorithm that was chosen at the next smaller size is kept if it was measured; otherwise the one with the lowest
-// number is chosen.
+// The profile may have measurements of the collective in a similar world: of the same size, on as many hosts (with
+// equally many ranks on each), and, like this world, oversubscribed or not. If so, the fastest measured algorithm is
+// chosen. Otherwise the choice is the algorithm that the cost model predicts to be the fastest. Algorithms whose times
+// differ by less than 5% count as equally fast. Among these, the algorithm that was chosen at the next smaller size is
+// kept if it was measured; otherwise the one with the lowest number is chosen.
 #pragma once
 
 #include <array>
@@ -44,16 +44,17 @@ struct Candidate {
   bool measured = false;  // true: from the profile's measurements; false: predicted
 };
 
-// Why `entry` does not support a call of its collective, as a clause; nullopt: it does.
+// Why `entry` does not support a call of its collective, as a clause; nullopt: it supports the call.
 std::optional<const char*> Unfit(const AlgorithmEntry& entry, const Call& call);
 
 // Version of the rules by which algorithms are chosen. Ranks compare it at the rendezvous, together with the profile's
 // fingerprint: only ranks for which both are equal choose the same algorithms.
 inline constexpr int kChoiceVersion = 3;
 
-// Thread rule: any thread. The result for one call is kept for all calls of its kind, so another call of that kind
-// takes nanoseconds and no lock. If nothing was measured, the first choice for a kind counts the transfers of every
-// algorithm. This takes a few milliseconds in worlds of kCountedRanks ranks and more.
+// Thread rule: any thread. The first choice for a kind of call (all of its properties except the size) computes the
+// choices for all sizes. Later choices for that kind take nanoseconds and no lock. If nothing was measured, the first
+// choice for a kind counts the transfers of every algorithm. This takes a few milliseconds in worlds of kCountedRanks
+// ranks and more.
 class Selector {
  public:
   Selector(std::shared_ptr<const Profile> profile, Topology topology);

@@ -20,8 +20,8 @@ class EagerCredit {
 
   bool Allows(std::uint64_t message_bytes) const { return spent_ + CreditOf(message_bytes) <= limit_ + regained_; }
   void Spend(std::uint64_t message_bytes) { spent_ += CreditOf(message_bytes); }
-  // The peer has returned `total` bytes of credit in total. False: the number is invalid, because it is less than
-  // before or more than was spent.
+  // The peer has returned `total` bytes of credit since the lane began. False: `total` is invalid, because it is less
+  // than in the previous call or more than was spent.
   bool Regain(std::uint64_t total) {
     if (total < regained_ || total > spent_) return false;
     regained_ = total;

@@ -1,8 +1,8 @@
 // Matches messages with receives. It holds receives that wait for messages, and messages that wait for receives.
 //
 //   - A message goes to the receive that was posted first among the receives that accept it.
-//   - Among one rank's messages, a receive takes the first to arrive that it accepts. If it accepts any rank, the ranks
-//     are searched in rotation, so that a rank that sends much does not delay the others.
+//   - Of those messages of one rank that a receive accepts, the receive takes the one that arrived first. If it accepts
+//     any rank, the ranks are searched in rotation, so that a rank that sends much does not delay the others.
 // Both rules together keep the order of messages of one (sender, tag).
 //
 // A search is linear in the number of posted receives, or of held messages of the ranks that the receive accepts. The

@@ -125,7 +125,8 @@ class MessageLane {
   // The frame whose payload is being received; its header has been read.
   struct Incoming {
     MessageFrameType type = MessageFrameType::kCredit;
-    // The payload's destination; at most one is set. If none is set, the payload is discarded.
+    // At most one of `receive` and `held` is set: the payload's destination. If neither is set, the payload is
+    // discarded.
     MessageOperation* receive = nullptr;
     HeldMessage* held = nullptr;
   };

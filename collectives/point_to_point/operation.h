@@ -1,9 +1,9 @@
 // One pending send or receive, shared by its issuer and the message engine.
 //
 // The issuer decides where the object lives: a blocking call keeps it on its stack, so that small messages allocate
-// nothing. The engine links it into its lists. From MessageEngine::Start until `final` is true it belongs to the
-// engine's thread. The store to `final` is the engine's last access; it publishes `error`, `message` and the received
-// bytes.
+// nothing. The engine links the object into its lists. From MessageEngine::Start until `final` is true, the object
+// belongs to the engine's thread. The store to `final` is the engine's last access; it publishes `error`, `message` and
+// the received bytes.
 #pragma once
 
 #include <atomic>

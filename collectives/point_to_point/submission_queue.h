@@ -50,7 +50,7 @@ class SubmissionQueue {
   // Must be called when a peer has opened its lane of messages to this rank.
   void OnPeerCall(Rank from);
 
-  // Whether an operation was ever submitted, or OnPeerCall was ever called.
+  // True if an operation was ever submitted or OnPeerCall was ever called.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
   // The number of operations that are submitted and not final.
   std::uint32_t pending() const { return pending_.load(); }

@@ -20,7 +20,7 @@ namespace rondo {
 
 inline constexpr int kDumpFormat = 1;  // version of the fields that only Rondo has
 
-// Both clocks at one moment.
+// What the monotonic clock and the wall clock showed at one moment.
 struct ClockAnchor {
   TimePoint monotonic{};
   Duration wall{};   // time since 1970

@@ -35,7 +35,7 @@ struct AlgorithmEntry {
   AlgorithmTraits traits = {};
 };
 
-// The number of chunks of the whole virtual vector: chunks per block times blocks.
+// The number of chunks of all blocks together.
 inline std::uint32_t ChunksOf(const AlgorithmEntry& entry, const World& world) {
   return entry.chunks_per_block(world) * BlocksOf(entry.collective, world.size);
 }

@@ -33,7 +33,7 @@ enum class Algorithm : std::uint8_t {
   kDirect,             // every pair of ranks that exchanges data does so directly, all at once
   kChain,              // each rank forwards to the next, while it receives
   kDoubleTree,         // two binary trees that share the work
-  kBruck,              // all_to_all and all_gather: Bruck et al.
+  kBruck,              // for all_to_all and all_gather: the algorithm of Bruck et al.
   kPairwise,           // each rank exchanges data with one partner after the other
   kKnomial4,           // trees whose nodes have up to three children per level
   kKnomial8,

@@ -1,8 +1,9 @@
 // Pure functions that map chunk indices to elements.
 //
-// ChunkGrid cuts one block into chunks. BlockGrid concatenates the blocks of a virtual vector (layout.h). A *position*
-// is an offset in that vector, the same for every buffer, so comparing the progress of two steps is one comparison. A
-// position is not an offset in memory, because a buffer holds only some blocks, packed: see PackedElement.
+// ChunkGrid cuts one block into chunks. BlockGrid concatenates all blocks of a collective into its virtual vector
+// (layout.h). A *position* is an offset in that vector. A byte has the same position in every buffer, so a single
+// comparison shows which of two steps is further on. A position is not an offset in memory, because a buffer holds only
+// some blocks, packed: see PackedElement.
 //
 // Positions are local to a rank. If every block has the same count, all ranks compute the same positions. If counts
 // differ by block, a rank needs only the counts of the blocks that it touches and may treat the others as empty. The

@@ -40,7 +40,7 @@ class InputFinder final : public Transfers {
     std::uint32_t transfer = 0;
   };
 
-  // The chunks of one transfer must be of the same kind, because one kernel call processes them.
+  // The chunks of one transfer must have equal Values, because one kernel call processes all of them.
   Value ValueOf(Rank rank, ChunkRange chunks) const {
     const std::vector<Value>& values = values_[static_cast<std::size_t>(rank)];
     if (values.empty()) return Value::kInput;

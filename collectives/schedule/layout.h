@@ -1,6 +1,6 @@
-// Says which blocks of a collective's virtual vector each rank contributes, must have at the end, and holds in memory.
-// All functions here are pure functions of the collective, the world and the rank. The builder and the verifier both
-// use them, so all ranks agree.
+// The virtual vector of a collective is the sequence of all its blocks. A rank may hold only some of them. This header
+// says which blocks each rank contributes, must have at the end, and holds in memory. All functions here are pure
+// functions of the collective, the world and the rank. The builder and the verifier both use them, so all ranks agree.
 //
 // The virtual vector has one block if all ranks work on the same elements: all_reduce, broadcast, reduce. It has one
 // block per rank if each rank has its own part: all_gather, reduce_scatter, gather, scatter. In all_to_all it has one

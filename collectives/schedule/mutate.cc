@@ -205,7 +205,7 @@ bool SharedTransferNumber(Schedule& schedule, Random& random) {
 bool WrongChunkAtOneEnd(Schedule& schedule, Random& random) {
   const auto site = Pick(schedule, random, kSendOfData);
   if (!site) return false;
-  ++At(schedule, *site).chunks.first;  // this chunk may not exist, which is wrong too
+  ++At(schedule, *site).chunks.first;  // the next chunk might not exist; that is wrong, too
   return true;
 }
 

@@ -182,9 +182,9 @@ class RankBuilder {
   }
 
   // The buffer for a new value of these chunks: the output if it has room for them and holds no data there that is
-  // still needed. Two kinds of data are needed: data that this round sends, and a held contribution. If both ranks of
-  // an exchange combined into the buffer from which they send, each would wait until the other has consumed its data: a
-  // deadlock.
+  // still needed; otherwise scratch. Two kinds of data are needed: data that this round sends, and a held contribution.
+  // If both ranks of an exchange combined into the buffer from which they send, each would wait until the other has
+  // consumed its data: a deadlock.
   BufferId DestinationOf(ChunkRange chunks) const {
     const bool usable = OutputHas(chunks) && !SendsFromOutput(chunks) && !HoldsIn(kInOutput, chunks);
     return usable ? BufferId::kOutput : BufferId::kScratch;
@@ -370,7 +370,7 @@ class RankBuilder {
   }
 
   // Whether a dependency of `step` already implies one on `earlier` at this chunk. For example, a contribution was
-  // combined into the value that is now copied over it.
+  // combined into a value, and the value is now copied over the contribution.
   bool IsImplied(const Step& step, std::uint32_t earlier, std::uint32_t chunk) const {
     if (schedule_.steps[earlier].kind == StepKind::kSend) return false;  // a send may be done but not released
     return std::any_of(step.dependencies.begin(), step.dependencies.end(), [&](const Dependency& dependency) {

@@ -39,9 +39,9 @@ enum class StepKind : std::uint8_t {
 };
 inline bool IsLocal(StepKind kind) { return kind == StepKind::kCopy || kind == StepKind::kReduce; }
 
-// Where the ranges of a step and of an earlier step on which it depends overlap, the step may follow the earlier one
-// byte by byte, but must not overtake it. A step without chunks (a signal) overlaps with no other step: a step that
-// depends on a signal starts only when the signal is done.
+// A step may run at the same time as an earlier step on which it depends. Where the ranges of both overlap, it may
+// follow the earlier step byte by byte, but must not overtake it. A step without chunks (a signal) overlaps with no
+// other step: a step that depends on a signal starts only when the signal is done.
 enum class DependencyKind : std::uint8_t {
   kReadAfterWrite,   // reads what `step` writes: may read only bytes that `step` has written
   kWriteAfterRead,   // overwrites what `step` reads: may overwrite only bytes that `step` has released
@@ -104,7 +104,7 @@ struct ScheduleKey {
 struct Schedule {
   ScheduleKey key;                  // its `hosts` is null, because the schedule has its own list
   std::vector<int> hosts = {};      // the hosts of the key for which it was built
-  std::uint32_t chunks = 1;         // the number of chunks of the whole virtual vector
+  std::uint32_t chunks = 1;         // the number of chunks of all blocks together
   std::vector<RankSchedule> ranks;  // by rank
   bool operator==(const Schedule&) const = default;
 };

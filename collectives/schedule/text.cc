@@ -155,7 +155,7 @@ class Line {
   std::string fault_;
 };
 
-// People write these texts, so a larger number is a typing error, not a world to allocate memory for.
+// People write these texts, so a larger number is a typing error, and no memory is allocated for it.
 constexpr std::uint32_t kMaxRank = 1u << 24;
 constexpr std::uint32_t kMaxChunks = 1u << 24;
 

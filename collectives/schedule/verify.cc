@@ -76,8 +76,7 @@ bool HasRoom(const Schedule& schedule, Rank rank, BufferId buffer, ChunkRange ch
   const std::uint32_t per_block = schedule.chunks / BlocksOf(schedule.key.collective, schedule.key.world_size);
   const std::uint32_t first = chunks.first / per_block;
   const std::uint32_t last = (chunks.end() - 1) / per_block;
-  // Blocks that are adjacent in the virtual vector are adjacent in the buffer, unless the buffer's set of blocks has
-  // gaps.
+  // Blocks with consecutive numbers are adjacent in the buffer, unless the buffer's set of blocks has gaps.
   return held.Contains(first) && held.Contains(last) && (first == last || held.stride == 1);
 }
 

@@ -8,10 +8,10 @@
 //              dependencies of the whole run. So the schedule ends on every transport, however little the transport
 //              buffers and however late it releases sent bytes.
 //   Races      If two steps of a rank touch the same chunk of the same buffer, and at least one writes, the later one
-//              follows the earlier. Either a chain of dependencies through steps on that chunk orders them, or the
-//              earlier one precedes it in the same direction of the same lane. A send reads until its bytes are
-//              released. Only a write-after-read dependency on the send itself waits for that; the order in the lane
-//              does not. So the result is that of the total order, whatever the timing of each byte.
+//              follows the earlier. Either a chain of dependencies through steps on that chunk orders them, or both
+//              are in the same direction of the same lane, in this order. A send reads until its bytes are released.
+//              Only a write-after-read dependency on the send itself waits for the release; the order in the lane
+//              does not. So the result is the same as in the total order, whatever the timing of each byte.
 //   Truth      Every dependency names an earlier step and is of the kind that it states. For example, a step with a
 //              read-after-write dependency reads what the earlier step writes.
 //   Result     all_reduce: every chunk of every rank's output is one and the same expression that holds each rank's
@@ -60,9 +60,9 @@ inline constexpr int kMaxPrintedWorld = 64;
 // schedule must come from BuildWindow, and only the chunks of the window are checked.
 Result<Proof> Verify(const Schedule& schedule, std::optional<ChunkRange> window = std::nullopt);
 
-// For worlds too large for Verify. Checks the whole list of one rank: every dependency names an earlier step, and no
-// step waits for a transfer with a higher number than its own. If this holds for every rank, the order of transfer
-// numbers is the total order whose existence Verify proves.
+// For worlds too large for Verify. Checks all steps of one rank: every dependency names an earlier step, and no step
+// waits for a transfer with a higher number than its own. If this holds for every rank, the order of transfer numbers
+// is the total order whose existence Verify proves.
 Status VerifyRankOrder(const RankSchedule& rank);
 
 // Checks that the lane from `sender` to `receiver` carries the same transfers in the same order at both ends.

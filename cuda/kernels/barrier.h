@@ -38,7 +38,8 @@ struct BarrierState {
   // One cache sector for each mark, because a different rank writes each one.
   struct alignas(32) Mark {
     std::uint64_t barriers = 0;  // number of barriers that the writing rank has begun; or kTakenBack + reason
-    // operations of the writing rank's two latest barriers, by parity; two suffice, because no rank is further ahead
+    // operations of the writing rank's two latest barriers, by parity; two suffice, because no rank is more than one
+    // barrier ahead of another
     std::uint64_t operations[2] = {};
     std::uint64_t ended_in = 0;  // the barrier in which the mark was withdrawn
   };
@@ -217,7 +218,8 @@ RONDO_HOST_DEVICE void Await(const BarrierArguments& arguments, std::int32_t pee
       return end();
     }
     if (looks % kLooksInARow == 0) {
-      const bool over = LoadOfAll(&own.over) != 0;  // read before the clock, so that every late rank is reported
+      // read before the clock: if another thread sets it at the timeout, this thread still reports its own late peer
+      const bool over = LoadOfAll(&own.over) != 0;
       const bool late = NowNs() >= own.begun_ns + arguments.timeout_ns;
       if (late && LoadOfAll(&theirs.barriers) != mark) continue;  // the peer arrived while this kernel was suspended
       if (late) NoteMissing(arguments, static_cast<std::uint64_t>(peer));

@@ -220,7 +220,8 @@ struct ScaledDivisor {
   }
   RONDO_HOST_DEVICE T scale() const { return scale_; }
   RONDO_HOST_DEVICE T Divide(T value) const {
-    constexpr T kHasRoom = std::numeric_limits<T>::max() / (1 << 20);  // `up_` is at most 2^17
+    // up to this size, value * up_ cannot overflow, because up_ is at most 2^17
+    constexpr T kHasRoom = std::numeric_limits<T>::max() / (1 << 20);
     const T size = value < 0 ? -value : value;
     return size <= kHasRoom ? plain_.Divide(value * up_) : value / scaled_;
   }

@@ -141,8 +141,8 @@ RONDO_HOST_DEVICE bool IsOver(const ReduceArguments& arguments) {
 }
 
 // Reduces the share of thread number `thread` of `threads` threads. If all memory has the same offset from a 16-byte
-// boundary, aligned data is reduced in vectors, kRow at a time. The rest at both ends, and all data otherwise, is
-// reduced element by element.
+// boundary, aligned data is reduced in vectors, kRow at a time. The rest at both ends is reduced element by element,
+// and so is all data if the offsets differ.
 template <class F>
 RONDO_HOST_DEVICE void ReducePart(const ReduceArguments& arguments, std::uint64_t thread, std::uint64_t threads) {
   using S = typename F::Stored;

@@ -127,12 +127,13 @@ struct ByWord {
   static constexpr bool kExtreme = kMinimum || kOp == ReduceOp::kMax;
   static constexpr bool kBool = std::is_same_v<T, Bool>;
   static constexpr bool kHalves = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-  // Averages of bytes are not included: they are summed in a wider type.
+  // Sums of bytes are computed word by word. Averages of bytes are not, because their sums need a wider type.
   static constexpr bool kSum = kOp == ReduceOp::kSum;
   static constexpr bool kServes = kHalves || kBool || ((kExtreme || kSum) && sizeof(typename F::Stored) == 1);
   using Two =
       std::conditional_t<std::is_same_v<T, Float16>, Halves<T, 0x7C00, kNanFloat16>, Halves<T, 0x7F80, kNanBfloat16>>;
-  // Averages are computed in float32 until the end. In averages of bfloat16, each sum is rounded to bfloat16.
+  // Averages of 16-bit floats keep their partial sums as float32. For bfloat16, each partial sum is also rounded to
+  // bfloat16.
   static constexpr bool kAverage = kOp == ReduceOp::kAvg;
   static constexpr bool kScaled = kAverage && std::is_same_v<T, Bfloat16>;
   using Partial = std::conditional_t<kAverage, Two, Unit>;
@@ -182,7 +183,8 @@ struct ByWord {
   static RONDO_HOST_DEVICE Partial Only(Partial value, const By& by) {
     if constexpr (kScaled) {
       return {by.Divide(value.low), by.Divide(value.high)};
-    } else if constexpr (kAverage) {  // the smallest float16 is 2^-24, so no value is tiny
+    } else if constexpr (kAverage) {
+      // The smallest float16 above 0 is 2^-24, so every quotient has the full precision of float32.
       return {by.template Divide<false>(value.low), by.template Divide<false>(value.high)};
     } else {
       return value;

@@ -45,7 +45,7 @@ GradientBound BoundGradient(const Sharing& sharing) {
   // additions, and the division of the average.
   const double wire = Gamma(static_cast<std::uint64_t>(sharing.world_size) + 1, UnitRoundoff(sharing.type));
   // The errors from underflow: the average of the errors of the ranks' conversions, and the error of the division. The
-  // errors of the float32 products, of the ranks and of one process, are much smaller.
+  // errors of the products in float32 are much smaller, both on the ranks and in one process.
   return {one + (1 + rank) * (1 + wire) - 1, 4 * Underflow(sharing.type) + 4 * Underflow(rondo::DataType::kFloat32)};
 }
 

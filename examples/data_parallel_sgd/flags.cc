@@ -31,7 +31,7 @@ Parsed ParseFlags(int argc, char** argv) {
                  "Number of micro-batches whose gradients a rank adds up before they are reduced")
       ->check(within(1, 1 << 20));
   app.add_option("--bucket-bytes", flags.bucket_bytes,
-                 "Size of the gradients that one all-reduce averages, with KiB or MiB")
+                 "Size of the gradients that one all-reduce averages, such as 64KiB or 1MiB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description(""))
       ->type_name("BYTES");
   app.add_option("--gradient-type", gradient_type, "Element type in which gradients are sent")

@@ -3,9 +3,10 @@
 // - Each step: one process takes the same step from the state in which the ranks began it. bounds.h gives the largest
 //   difference that rounding can cause, for the loss and for each parameter, for any model. A step with a larger
 //   difference is wrong. If all steps are right, the whole run equals one process's run, up to rounding in each step.
-// - The whole run: one process also trains alone from the start, without correction. Its difference from the ranks
-//   shows the effect of all roundings together. The difference is reported but has no limit. Training can magnify small
-//   differences, even in one process, because ReLU has a kink and a learning rate may be high.
+// - The whole run: one process also trains alone from the start, and never takes over the ranks' state. Its
+//   difference from the ranks shows the effect of all roundings together. The difference is reported but has no limit.
+//   Training can magnify small differences, even in one process, because ReLU has a kink and a learning rate may be
+//   high.
 #pragma once
 
 #include <string>

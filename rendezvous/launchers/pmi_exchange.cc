@@ -53,10 +53,11 @@ class PmiExchange : public Exchange {
       return {};
     }
     if (reply.error().code() != ErrorCode::kStoreLost) return Fail(reply.error());
-    return Fail(ErrorCode::kStale,
-                "{}; a process can use it for only one rendezvous, and Rondo or MPI has already used it. For a further "
-                "rendezvous give --rendezvous or set RONDO_RENDEZVOUS",
-                reply.error().message());
+    return Fail(
+        ErrorCode::kStale,
+        "{}; a process can use PMI for only one rendezvous, and Rondo or MPI in this process has already done so. For "
+        "a further rendezvous give --rendezvous or set RONDO_RENDEZVOUS",
+        reply.error().message());
   }
 
   // Finalizes the connection, if that has not been done yet. The destructors of the derived classes call this function

@@ -70,10 +70,10 @@ class OpenedStore {
   // If this process serves the store, its server accepts no further connection. Later clients find no store here, and
   // retry until another store is available.
   void TakeNoMore();
-  // Closes the store. If this process serves the store, Leave first waits for all clients to close it, but not longer
-  // than `deadline`; then the server ends. kStoreTimeout gives the number of clients that had not closed it. Call Leave
-  // after the rendezvous, when all members are connected. A second call does nothing. Without Leave the server ends
-  // with the last copy of server().
+  // Closes the store. If this process serves the store, Leave first waits until all clients have closed it, at most
+  // until `deadline`; then the server ends. kStoreTimeout gives the number of clients that had not closed it. Call
+  // Leave after the rendezvous, when all members are connected. A second call does nothing. Without Leave the server
+  // ends with the last copy of server().
   Status Leave(TimePoint deadline);
 
  private:

@@ -42,7 +42,7 @@ TEST_CASE("A proof holds for the same token, label and parts, and for nothing el
   CHECK_FALSE(token->Proves(proof, "called", {part}));
   CHECK_FALSE(token->Proves(proof, "caller", {part.first(part.size() - 1)}));
   CHECK_FALSE(token->Proves(proof, "caller", {part, {}}));
-  // The boundaries between parts are part of the proof.
+  // The proof also depends on where one part ends and the next one begins.
   CHECK_FALSE(token->Proves(proof, "caller", {part.first(4), part.subspan(4)}));
 }
 

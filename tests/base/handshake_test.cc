@@ -78,7 +78,7 @@ TEST_CASE("another token, other messages or the other side's proof are refused")
   CHECK(checks(answer("secret", kFirst, kChallenge)));
   const auto refused = checks(answer("Secret", kFirst, kChallenge));
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().message() == "the visitor's job token is not this process's (RONDO_TOKEN)");
+  CHECK(refused.error().message() == "the visitor and this process (RONDO_TOKEN) have different job tokens");
   CHECK_FALSE(checks(answer("secret", kReply, kChallenge)));
   CHECK_FALSE(checks(answer("secret", kFirst, kReply)));
   ServerProof server(kNames, TokenOf("secret"));

@@ -29,7 +29,7 @@ CollectiveCall Call(Sequence sequence) {
 
 void RanAtOnce(benchmark::State& state) {
   auto recorder = FlightRecorder::Create(kRecords);
-  // Through a pointer to the base class, as in real use.
+  // The clock is called through a pointer to its base class, as in the library.
   const std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
   Sequence sequence = 0;
   for (auto _ : state) (*recorder)->RanAtOnce(Call(++sequence), clock->CoarseNow());

@@ -138,7 +138,7 @@ TEST_CASE("control groups of version 2: the tightest of those around the process
       .File(groups + "/job.slice/step.scope/pids.current", "20");
   MemoryFacts memory;
   ReadMemory(tree.files(), memory);
-  // The processes themselves use half of the limit.
+  // Half of the control group's limit is reserved for the processes' own memory.
   CHECK(memory.room.bytes == 10000000);
   CHECK(memory.room.is_of_a_group);
   LimitFacts limits;

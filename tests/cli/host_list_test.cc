@@ -11,7 +11,7 @@
 namespace rondo {
 namespace host_list_test {
 
-// Returns for example "a 0 2, b 2 1": host, first rank, number of ranks; "*" precedes this host.
+// Returns for example "*a 0 2, b 2 1": host, first rank, number of ranks. "*" marks the launcher's host.
 std::string Places(const std::string& hosts, int ranks) {
   const auto parsed = ParseHosts(hosts);
   REQUIRE(parsed);
@@ -68,7 +68,7 @@ TEST_CASE("A wrong host is named, and what was expected") {
 }
 
 TEST_CASE("A host that is named twice would have two ranks of one local number") {
-  CHECK(ParseHosts("a:1,b,a:2").error().message() == "names 'a' twice; give a:RANKS once");
+  CHECK(ParseHosts("a:1,b,a:2").error().message() == "the list names 'a' twice; give a:RANKS once");
   CHECK(!ParseHosts("a,me@a"));
   CHECK(Places("localhost:1,127.0.0.1:1", 2) == "'localhost' and '127.0.0.1' are both this host");
   CHECK(Places("b,me,[::1]", 3) == "'me' and '::1' are both this host");
@@ -85,7 +85,7 @@ TEST_CASE("With numbers the hosts are filled in their order, and there must be r
   CHECK(Places("a:2,b:4", 6) == "a 0 2, b 2 4");
   CHECK(Places("a:2,b:4", 3) == "a 0 2, b 2 1");
   CHECK(Places("a:2,b:4", 2) == "a 0 2");
-  CHECK(Places("a:2,b:4", 7) == "has room for 6 ranks, but -N asks for 7");
+  CHECK(Places("a:2,b:4", 7) == "the list has room for 6 ranks, but -N asks for 7");
 }
 
 TEST_CASE("Where only some have numbers the others share what is left") {

@@ -135,7 +135,7 @@ TEST_CASE("on one host a collective with a root lasts from the root's start to t
   PerfOptions options = Small({DataType::kInt32}, {ReduceOp::kSum});
   options.in_place = false;
   OnRanks(2, [&](Communicator& communicator) {
-    ManualClock clock;  // does not advance; rank 1's clock is ahead
+    ManualClock clock;  // stands still during the measurement; rank 1's clock is 4 s ahead
     if (communicator.rank() == 1) clock.Advance(std::chrono::seconds(4));
     PerfBench bench(communicator, clock, [](const std::string&) {});
     const PerfCase from_early{.collective = Collective::kScatter, .type = DataType::kInt32, .root = 0, .count = 10};

@@ -156,8 +156,8 @@ TEST_CASE("null where elements are due, roots outside the world and algorithms t
   });
 }
 
-// Every rank calls `call`. Every rank must get an error that names the disagreement in these words, either from the
-// call or from Close.
+// Every rank calls `call`. Every rank must get a mismatch error, either from the call or from Close. The error's text
+// must contain all of `words`.
 template <typename Call>
 void CheckMismatch(int world, const std::vector<std::string>& words, const Call& call) {
   InprocNetwork network(world);

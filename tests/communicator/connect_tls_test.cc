@@ -93,7 +93,8 @@ void CheckSums(Ranks& ranks) {
   for (const std::string& sum : sums) CHECK(sum == "right");
 }
 
-// Returns "" when this rank has detected a dead rank, so that a rebuild does not wait for the dead rank.
+// Makes this rank detect that another rank is dead, so that a later rebuild does not wait for the dead rank. Returns ""
+// on success.
 std::string Notice(Communicator& communicator) {
   return Sum(communicator) == "right" ? "a sum without a rank that is dead" : "";
 }

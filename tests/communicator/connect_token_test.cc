@@ -93,8 +93,9 @@ TEST_CASE("A rank with another token is refused at the store, and the others lea
     REQUIRE_FALSE(ranks[2]);
     CHECK(ranks[2].error().code() == ErrorCode::kAuth);
     CHECK_HAS(ranks[2].error().message(), server->address());
-    CHECK_HAS(ranks[2].error().message(), wrong.empty() ? "the store has a job token, and this process has none"
-                                                        : "this process's job token (RONDO_TOKEN) is not the store's");
+    CHECK_HAS(ranks[2].error().message(), wrong.empty()
+                                              ? "the store has a job token, and this process has none"
+                                              : "this process (RONDO_TOKEN) and the store have different job tokens");
     for (const Rank rank : {0, 1}) {
       const Connected& other = ranks[static_cast<std::size_t>(rank)];
       REQUIRE_FALSE(other);

@@ -11,8 +11,8 @@
 namespace rondo {
 namespace culprit_test {
 
-// Rank 3 reports first, and each rank that gets the report closes its lanes. So a rank may see a lane end before it
-// gets rank 3's report.
+// Rank 3 is the first rank that reports the broken lane. Each rank that gets the report closes its lanes. So a rank may
+// see a lane end before it gets rank 3's report.
 TEST_CASE("of a lane that breaks all ranks name one of its two ends, and none that merely ended because of it") {
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {

@@ -1,5 +1,6 @@
 // Lanes that send directly from device memory: which data they send in this way, which data is still copied, and which
-// memory is registered with adapters. The adapters here are simulated; tests/transport_ib has real ones.
+// memory is registered with adapters. The adapters here are simulated; the tests in tests/transport_ib that
+// run in virtual machines use real verbs.
 #include "tests/support/device_sending.h"
 
 #include <doctest/doctest.h>

@@ -411,7 +411,7 @@ TEST_CASE("a bucket that cannot be issued here is not waited for elsewhere") {
         double other = 1;
         CHECK(communicator.Barrier());  // so that the ranks are connected
         CHECK(fusion->Add(&value, &value, 1, DataType::kFloat32, ReduceOp::kSum));
-        // Rank 0 also has another pending operation, and its options allow only one.
+        // Rank 0 also has an operation of its own pending. Its options allow only one, so the bucket cannot be issued.
         Work pending;
         if (communicator.rank() == 0)
           pending = communicator.AllReduceAsync(&other, &other, 1, DataType::kFloat64, ReduceOp::kSum);

@@ -1,5 +1,5 @@
-// Checksums and compared results, as a program sees them: damaged data never becomes a result on any rank, and all
-// ranks get the same error. Neither option costs anything if it is off.
+// The options checksums and compare_results, as a program sees them: damaged data never becomes a result on any rank,
+// and all ranks get the same error. Neither option costs anything if it is off.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -175,8 +175,8 @@ struct Compared {
   bool compares;
 };
 
-// Returns the outcome of the call on each rank. Each rank reduces the whole vector itself, so an error affects only the
-// rank that made it.
+// Runs an all-reduce, and returns its outcome on each rank. Each rank reduces the whole vector itself, so an error
+// affects only the rank that made it.
 std::vector<std::string> SumComparing(const Compared& c) {
   InprocNetwork network(c.ranks);
   std::vector<std::string> outcomes(static_cast<std::size_t>(c.ranks));

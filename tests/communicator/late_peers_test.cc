@@ -29,7 +29,7 @@ namespace late_peers_test {
 using namespace std::chrono_literals;
 
 constexpr char kRefusal[] = "allreduce: TypeError: no array";
-constexpr char kLeftWithRefusal[] = "mismatch: rank 2 refused its call and closed (allreduce: TypeError: no array)";
+constexpr char kLeftWithRefusal[] = "mismatch: rank 2 refused a call of its program (allreduce: TypeError: no array)";
 
 Status SumByRing(Communicator& communicator) {
   float value = 1;
@@ -124,7 +124,7 @@ TEST_CASE("a rank that only sends to one that has left gets the same error as on
   CHECK(leaver->Leave(0ms));
   leaver.reset();
   auto root = Make(network, 0);
-  std::vector<float> values(1 << 20);  // so large that a lane does not accept all of it before the peer receives
+  std::vector<float> values(1 << 20);  // so large that a lane does not accept all of it before the peer reads
   const std::string text = TextOf(root->Broadcast(values.data(), values.data(), values.size(), DataType::kFloat32, 0,
                                                   {.algorithm = Algorithm::kTree}));
   CAPTURE(text);

@@ -66,7 +66,7 @@ TEST_CASE("a rank that refuses its call and closes gives its reason to the ranks
       }
       const std::string text = TextOf(status);
       CAPTURE(text);
-      CHECK(text.find("mismatch: rank 1 refused its call and closed (") == 0);
+      CHECK(text.find("mismatch: rank 1 refused a call of its program (") == 0);
       CHECK(text.find(by_a_binding ? "(allreduce: TypeError: no array)" : "(all_reduce: input is null") !=
             std::string::npos);
       CHECK(text.find("waits for it in #2 all_reduce float32 x 1 sum") != std::string::npos);

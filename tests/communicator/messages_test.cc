@@ -448,8 +448,8 @@ TEST_CASE("a rank that leaves gives up receives that no message has come for, an
   std::atomic<bool> has_left = false;
   OnEveryTransport(2, [&](Communicator& communicator) {
     std::int32_t value = 7, never = 0;
-    // Opens the lane on both ranks. Rank 1 receives nothing while rank 0 leaves, but makes progress: over some lanes,
-    // sent memory is released only when its bytes have been read.
+    // Opens the lane on both ranks. While rank 0 leaves, rank 1 makes progress but receives nothing. Its progress is
+    // needed because some lanes release sent memory only when the peer has read the bytes.
     CHECK((communicator.rank() == 0 ? communicator.Send(&value, 1, kInt, 1, 0).has_value()
                                     : communicator.Recv(&value, 1, kInt, 0, 0).has_value()));
     value = communicator.rank() == 0 ? 8 : 0;

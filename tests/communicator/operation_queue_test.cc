@@ -178,7 +178,7 @@ TEST_CASE("time that the process did not run is given back to the operations tha
   issue(at(10), at(40));
   issue(at(10), at(41));
   issue(at(10), TimePoint::max());
-  issue(at(23), at(53));  // issued during the pause, so it was pending for a part of it
+  issue(at(23), at(53));  // issued during the pause, so pending only for the rest of the pause
   queue.Complete();
   queue.ExtendDeadlines(at(20), at(30));
   CHECK(queue.At(1).deadline == at(40));  // it has ended

@@ -1,4 +1,4 @@
-// Events of peers: which class each event is passed to, and which events fail the communicator.
+// Events of peers: the class to which each event is passed, and the events that fail the communicator.
 #include "collectives/communicator/peer_events.h"
 
 #include <doctest/doctest.h>

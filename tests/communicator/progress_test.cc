@@ -271,7 +271,7 @@ TEST_CASE("a pause between the issue of an operation and the wait for it counts,
       const TimePoint given = until;
       CHECK(world.progress.AdvanceUntil(until, 1, [&] { return world.source.advances == 5; }));
       CHECK(world.source.pauses.size() == (ends && !has_thread ? 0 : 1));
-      CHECK(until == given);  // this wait had not begun yet
+      CHECK(until == given);  // the pause was before this wait, so it did not change `until`
     }
   }
 }

@@ -254,7 +254,7 @@ TEST_CASE(
     CAPTURE(TextOf(status));
     REQUIRE(!status);
     CHECK(status.error().code() == ErrorCode::kMismatch);
-    // as ranks of the parent: rank 0 names rank 2, and rank 1 names rank 0
+    // by the ranks of the parent, rank 0 names rank 2, and rank 1 names rank 0
     CHECK(status.error().culprit() == (rank == 0 ? 0 : 2));
   });
 }

@@ -24,7 +24,7 @@ struct Watched : WatchedStreams {
   std::atomic<int> blocked{0}, late{0}, released{0};
   std::atomic<Sequence> last_late{0};
   std::atomic<bool> last_was_blocked{false};
-  mutable std::atomic<std::uint64_t> count{0};  // how often the watchdog has checked
+  mutable std::atomic<std::uint64_t> count{0};  // number of checks that the watchdog has made
 
   Sequence completed() const override { return done; }
   std::uint64_t looks() const override {
@@ -47,7 +47,7 @@ struct Watched : WatchedStreams {
   }
   void ReleaseStreams() override { ++released; }
 
-  // Waits until the watchdog has checked this many more times, but at most a minute.
+  // Waits until the watchdog has made `looks` more checks, but at most a minute.
   void LookSome(std::uint64_t looks = 30) const {
     Await([&, until = count + looks] { return count >= until; });
   }

@@ -85,7 +85,7 @@ std::string InWords(const std::optional<Outcome>& outcome) {
                      std::chrono::duration_cast<milliseconds>(outcome->after).count());
 }
 
-// A peer that the observer is blocked on. Its condition begins when the operation has run for the time `after`.
+// A peer on which the observer is blocked. Its condition begins when the operation has run for the time `after`.
 struct SeenPeer {
   Rank rank = kNoRank;
   Condition condition = Condition::kBlocked;
@@ -313,10 +313,10 @@ TEST_CASE("of two ranks neither waits for the other to report a timeout") {
 struct RankInRing {
   RankInRing(Rank self, int world_size) : suspicion(self, world_size) {}
   Suspicion suspicion;
-  PeerView view{};           // what this rank has got from the rank that it waits for
+  PeerView view{};           // what this rank has received from the rank for which it waits
   bool runs = true;          // false: stopped
   bool peer_reaches = true;  // whether messages arrive from the rank that this rank waits for
-  Duration late_by{};        // this rank's call, and so its deadline, is this much later than that of the other ranks
+  Duration late_by{};        // this rank's call and deadline are this much later than those of the other ranks
 };
 
 struct Report {

@@ -77,7 +77,8 @@ TEST_CASE("a group within a host has no network in it, one across hosts has") {
   CHECK(WhatHopsAreOn({"a", "b", "a", "b"}, 2, {0, 0, 1, 1}) == Found{"remote", "remote"});
 }
 
-// Whether a sum of a vector that is long enough to be cut into slices needs scratch memory for only one slice.
+// Sums a vector that is long enough for slices, with scratch memory for only one slice. Returns whether all ranks get
+// the right sum.
 bool SumsInSlicesOn(const std::vector<std::string>& hosts) {
   constexpr std::uint32_t kFrameBytes = 64;
   const int ranks = static_cast<int>(hosts.size());

@@ -23,7 +23,7 @@ Fixture Of(std::string name, InprocOptions options) {
   fixture.name = std::move(name);
   fixture.make = [options](int world_size) { return std::make_unique<InprocTestNetwork>(world_size, options); };
   fixture.max_bytes_ahead = options.ring_bytes;
-  // With one to a few bytes per call, less traffic reaches as many edge cases.
+  // With only a few bytes per call, less traffic is enough to reach the edge cases.
   if (options.slice_bytes != 0) fixture.traffic_bytes = 4096 * options.slice_bytes;
   fixture.reads_source_late = options.reluctant;
   return fixture;

@@ -152,8 +152,8 @@ TEST_CASE("no wake-up is lost between two threads that sleep at every turn") {
       std::vector<std::byte> destination(total);
       while (!failed && (lane.consumed() < total || lane.released() < total)) {
         endpoint.Poll(world.network().Now());
-        // Each burst is followed by a pause of a random number of instructions, so that a side arms at every possible
-        // moment of the other side's work.
+        // Each burst is followed by a pause of a random number of instructions, so that a side calls Arm at every
+        // possible moment of the other side's work.
         const std::size_t burst = 1 + random.Below(200);
         const Bytes rest = Bytes(source).subspan(lane.accepted());
         bool moved = false;
@@ -179,7 +179,7 @@ TEST_CASE("a sleeper wakes for control messages and for a peer's death") {
   for (const Fixture& fixture : Fixtures()) {
     CAPTURE(fixture.name);
     World world(fixture, 2);
-    // A communicator does the same: the thread that receives a control message wakes the owner.
+    // As in a communicator, the thread that receives a control message wakes the owner.
     for (Rank rank : {0, 1}) world.Join(rank);
     world.Connect(0, 1);
     Lane* b = &world.lane(1, 0);

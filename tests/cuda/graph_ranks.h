@@ -1,4 +1,5 @@
-// N ranks as threads, each with a real or a fake GPU, whose communicators are captured into graphs.
+// N ranks as threads, each with a real or a fake GPU, and with a communicator whose operations are captured into
+// graphs.
 #pragma once
 
 #include <functional>

@@ -188,7 +188,8 @@ TEST_CASE("If only some ranks capture, the error of the capturing rank says so")
   });
 }
 
-// The error with which a captured call was refused. The capture itself continues, and so does everything else.
+// Returns the error with which a captured call was refused. Checks that the capture and the communicator still work
+// after the refusal.
 std::string RefusalOf(Communicator& communicator, OnGpu& gpu, CUstream stream,
                       const std::function<Status(std::byte* memory)>& call) {
   std::byte* const memory = gpu.Allocate(1000);

@@ -154,15 +154,15 @@ TEST_CASE("child: frees memory and exports other memory at its address" * doctes
     const auto handle = peers->Export(at, kReusedBytes);
     REQUIRE(handle.has_value());
     line.Send(*handle);
-    line.Receive<char>();  // the other process has read it
+    line.Receive<char>();  // waits until the other process has read the memory
     const Gpu::Use use(*gpu->gpu());
     gpu->Must(gpu->driver().MemFree(memory), "freeing");
   }
 }
 
 // A driver does not open memory while older memory of the same addresses is still open. The older memory may belong to
-// another communicator. Closing it may have to wait for an operation on a stream. So Open must not wait for that while
-// an operation is still running.
+// another communicator, and closing it may have to wait for an operation on a stream. So while an operation is running,
+// Open must not wait until the older memory is closed.
 TEST_CASE(
     "Memory at the address of freed memory that is still open is opened if the call may wait or the old is closed") {
   const auto gpu = OnGpu::Find();

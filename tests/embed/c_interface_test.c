@@ -724,7 +724,7 @@ static void a_store_that_is_kept_tells_that_a_rank_has_left(int rank, int world,
     rondo_bytes_free(&value);
     int32_t one = 1;
     FAILS(rondo_all_reduce(comm, &one, &one, 1, RONDO_INT32, RONDO_SUM, NULL, &error), RONDO_MISMATCH,
-          "refused its call and closed (a call that is wrong)");
+          "refused a call of its program (a call that is wrong)");
     rondo_comm_free(comm);
   }
   CHECK(releases == 2);

@@ -120,7 +120,7 @@ std::vector<Case> ReceivePaths() {
           {.collective = Collective::kBarrier, .algorithm = Algorithm::kDissemination}};
 }
 
-// The number of bytes that one rank sends to another in that case; 0: none.
+// The number of bytes that rank `from` sends to rank `to` in the case `c`; 0: none.
 std::uint64_t StreamLength(WorldOptions options, const Case& c, Rank from, Rank to) {
   FlippedBit never{.from = from, .to = to, .offset = UINT64_MAX};
   options.flipped = &never;

@@ -130,7 +130,7 @@ TEST_CASE("a large vector crosses many frames, turns and rings") {
 }
 
 TEST_CASE("a small transfer waits until all of it may go; a large one streams as its bytes come") {
-  // Rank 0 forwards the gathered vector. Its own block is there from the start, rank 1's arrives soon, rank 2's never.
+  // Rank 0 forwards the gathered vector. It has its own block from the start, gets rank 1's soon, but never rank 2's.
   for (const bool large : {false, true}) {
     CAPTURE(large);
     const std::uint64_t count = large ? 10'000 : 10;

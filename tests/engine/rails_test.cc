@@ -133,7 +133,7 @@ TEST_CASE("how many rails an operation takes depends on its bytes alone, and all
   CHECK(all_reduce(512) == 2);
   CHECK(all_reduce(1023) == 3);
   CHECK(all_reduce(1'000'000) == 4);
-  // For collectives with a block per rank, the sum of all blocks counts.
+  // For collectives with a block per rank, the total size of all blocks determines the number of rails.
   const OperationDescriptor blocks{.count = 128, .collective = Collective::kAllGather, .type = DataType::kFloat32};
   CHECK(RailsOf(rails, PlanOf(plans, gather, 4), blocks) == 2);
   OperationDescriptor large = blocks;

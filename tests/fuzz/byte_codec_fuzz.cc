@@ -1,7 +1,7 @@
 // base/byte_codec: the input decides which fields are read, and in which order, from the rest of the input.
 //
-// An input is a list of fields to read (its first byte is their number, then one byte each), then the bytes to read
-// from.
+// An input has one byte with the number of fields, then one byte for each field, then the bytes from which the fields
+// are read.
 #include <algorithm>
 #include <cstdint>
 

@@ -18,8 +18,8 @@ void CheckInput(std::string_view input) {
   CheckError(method);
   allocations.CheckLargest(4096 + 64 * input.size());
 
-  // If RONDO_RENDEZVOUS has the same URL, the result must be the same. Its value must not be env://, which refers to
-  // the variable.
+  // If RONDO_RENDEZVOUS contains the input, env:// must give the same result as the input. An input of env:// is an
+  // error in both cases.
   const std::string text(input);
   const auto environment = [&](const std::string& name) -> std::optional<std::string> {
     return name == "RONDO_RENDEZVOUS" ? std::optional(text) : std::nullopt;

@@ -1,5 +1,5 @@
-// A parser with one deliberate bug of each kind that the harnesses must find. tests/fuzz/run must find these bugs
-// before a run without findings means anything. It is not part of the test suite.
+// A parser with one deliberate bug of each kind that the harnesses must find. tests/fuzz/run must report these bugs,
+// because otherwise its runs without findings would prove nothing. The parser is not part of the test suite.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 volatile char g_read;  // prevents the compiler from removing the read
 
-// A record: kind, length, bytes. A comment behind each kind describes its bug.
+// A record: kind, length, bytes. Comments describe the bugs, except for kind 'p', whose check fails for a wrong length.
 void Parse(std::string_view input) {
   ByteReader in(input);
   const auto kind = in.Number<std::uint8_t>();
@@ -30,7 +30,7 @@ void Parse(std::string_view input) {
     case 'u': g_read = static_cast<char>(static_cast<int>(length) << (length % 64)); break;  // shifts by too many bits
     case 'p': RONDO_HOLDS(in.remaining() == length, "says {}, has {}", length, in.remaining()); break;
     case 'l':
-      while (length == 0x6c6c) g_read = g_read + 1;  // never ends NOLINT(bugprone-infinite-loop): as is planted
+      while (length == 0x6c6c) g_read = g_read + 1;  // never ends NOLINT(bugprone-infinite-loop): on purpose
       break;
     default: break;
   }

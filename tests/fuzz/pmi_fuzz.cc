@@ -49,7 +49,7 @@ void CheckStream(TakeReply take, std::string_view input) {
   allocations.CheckLargest(8192 + 64 * input.size());
 }
 
-// A value of any bytes passes through PMI-2 unchanged; PMI-2 doubles semicolons.
+// A value of any bytes is unchanged after PMI-2 has encoded and decoded it, although the encoding doubles semicolons.
 void CheckValue(std::string_view value) {
   std::string message = pmi2::KvsPut("key", value);
   const auto taken = pmi2::TakeReply(message);

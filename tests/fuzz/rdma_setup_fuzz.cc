@@ -12,7 +12,7 @@ void CheckAddress(std::string_view input) {
   CheckError(address);
   if (!address) return;
   RONDO_HOLDS(IsPrintable(address->port));
-  // Escaping makes unprintable text longer; the text is then cut.
+  // The port is not compared, because escaping makes unprintable text longer, and the text is then cut.
   const auto again = ib::DecodeIbAddress(Encode(*address));
   RONDO_HOLDS(again && again->host_id == address->host_id && again->base == address->base);
 }

@@ -48,8 +48,8 @@ Result<Roster> Ask(Store& store, std::uint8_t who) {
                         {.job = "j", .self = Entry("new", kNoRank), .config = std::string(kConfig), .deadline = kPast});
 }
 
-// Returns an input in which `who` asks. The input's store has the contents that remain after the callers in `asked`
-// have asked one after the other.
+// Returns an input in which `who` calls Ask. The input's store has the contents that remain after the callers in
+// `asked` have called Ask, one after the other.
 std::string After(std::initializer_list<std::uint8_t> asked, std::uint8_t who) {
   MemoryStore store;
   for (const std::uint8_t one : asked) (void)Ask(store, one);

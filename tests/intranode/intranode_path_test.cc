@@ -151,7 +151,7 @@ TEST_CASE("every collective is done by single copy from some length of its block
         for (const Collective collective : kServed)
           if (collective != Collective::kBarrier && (collective != Collective::kReduce || ranks == 2))
             pulls += HasInPlace(collective) ? 2 : 1;
-        if (reads && ranks > 2) pulls -= 2;  // all_reduce uses the relay strategy instead, because it is faster
+        if (reads && ranks > 2) pulls -= 2;  // all_reduce uses the faster relay strategy instead of single copies
         for (Rank r = 0; r < ranks; ++r) CHECK(world.intranode(r).single_copies() == pulls);
       }
     }

@@ -1,5 +1,5 @@
-// What the kernels must compute, one element at a time in plain C++, on bit patterns. It implements the contract in
-// collectives/kernels/reduce.h, and shares no code with the kernels.
+// What the kernels must compute, one element at a time in plain C++, on bit patterns. This reference implements the
+// contract in collectives/kernels/reduce.h, and shares no code with the kernels.
 #pragma once
 
 #include <cstddef>

@@ -84,7 +84,8 @@ TEST_CASE("what cannot be a profile is refused by the field that is wrong") {
         "measured.oversubscribed must be true or false, not 1");
   CHECK(refused("\"name\": ", "\"name\": [").find("this is not a profile") != std::string::npos);
   CHECK(refused("\"ring\"", "\"dissemination\"").find("no algorithm 'dissemination'") != std::string::npos);
-  CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("bytes must be a rising list") != std::string::npos);
+  CHECK(refused("[4, 64, 4096]", "[4, 4, 4096]").find("'bytes' must be a list of increasing numbers") !=
+        std::string::npos);
   CHECK(refused("[10, 11, 20]", "[10, 11]").find("us.ring must have one positive time for each") != std::string::npos);
   CHECK(refused("[10, 11, 20]", "[10, 0, 20]").find("us.ring must have one positive time") != std::string::npos);
   CHECK(refused("\"barrier\", \"ranks\": 4", "\"barrier\", \"ranks\": 0").find("ranks must be within") !=

@@ -62,7 +62,7 @@ void RunTraffic(const InprocOptions& network, std::uint64_t seed) {
   for (const Planned& one : plan) receives.push_back({one.to, one.tag < kExactTags ? one.from : kAnyRank, one.tag});
   Shuffle(receives, random);
 
-  // Sends are issued in the order of the plan, receives in their own order, with polls in between.
+  // Sends are issued in the order of the plan, and receives in a random order, with polls in between.
   std::size_t sent = 0, received = 0;
   std::vector<TestOperation*> sends;
   while (sent < plan.size() || received < receives.size()) {

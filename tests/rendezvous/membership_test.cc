@@ -20,7 +20,7 @@ namespace membership_test {
 
 const SteadyClock kClock;
 
-// A process that takes part.
+// A process that takes part in the rendezvous.
 struct Process {
   std::optional<Rank> rank;
   int world_size = 0;

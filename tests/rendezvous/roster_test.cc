@@ -41,7 +41,7 @@ Roster RunningRoster(int ranks) {
 struct Left {
   Rank rank = 0;
   std::vector<Rank> lost = {};
-  // Longer than any test, so that a test that waits for it fails.
+  // The settle time is longer than any test, so that a test that waits for it fails.
   RosterRules rules = {.min_ranks = 1, .max_ranks = 0, .settle = 20s};
   int timeout_ms = 60'000;
 };
@@ -60,7 +60,7 @@ RosterOptions OptionsOf(const Roster& previous, const Left& left) {
   return options;
 }
 
-// Runs all ranks at once, each on its own thread with its own handle.
+// Runs all ranks at once, each on its own thread with its own handle on the store.
 std::vector<Result<Roster>> Agree(StoreWorld& world, const Roster& previous, const std::vector<Left>& all) {
   std::vector<Result<Roster>> results(all.size(), Fail(ErrorCode::kInternal, "did not run"));
   std::vector<std::shared_ptr<Store>> stores;
@@ -148,8 +148,8 @@ TEST_CASE("A rank that others took for dead is in the roster if it came in time"
       Agree(world, RunningRoster(3), {{.rank = 1}, {.rank = 0, .lost = {2}}, {.rank = 2, .lost = {0}}});
   int in = 0;
   for (const auto& result : results) in += result ? 1 : 0;
-  // Ranks 0 and 2 report each other as dead. If a rank claimed before the roster was written, it is in the roster;
-  // otherwise it gets kStale.
+  // Ranks 0 and 2 report each other as dead. If a rank wrote its claim before the roster was written, the rank is in
+  // the roster; otherwise it gets kStale.
   CHECK(in >= 2);
   for (const auto& result : results) {
     if (result) {
@@ -392,7 +392,7 @@ TEST_CASE("The ranks of a roster have a rendezvous in its generation, with addre
 TEST_CASE(
     "A rank that dies between the roster and its rendezvous costs a generation, and the others go on without it") {
   MemoryStore store;
-  // Rank 1 claims and is in the roster of generation 8, but does not take part in the rendezvous.
+  // Rank 1 claims its place in generation 8 and is in the roster, but does not take part in the rendezvous.
   std::thread dies([&] { CHECK(AgreeOnRoster(store, kClock, OptionsOf(RunningRoster(3), {.rank = 1}))); });
   OnThreads(2, [&](int thread) {
     const Rank rank = 2 * thread;
@@ -427,7 +427,7 @@ TEST_CASE("A regrouping that has lost too many ends at its deadline, and a later
   REQUIRE(!met);
   CHECK(met.error().code() == ErrorCode::kRebuildFailed);
   CHECK(met.error().message().find("at least 2 are needed") != std::string::npos);
-  CHECK(standing.roster.generation == 8);  // that roster remains, although its rendezvous failed
+  CHECK(standing.roster.generation == 8);  // the roster of generation 8 remains, although its rendezvous failed
   options.rules = {.min_ranks = 1, .max_ranks = 0, .settle = 100ms};
   options.deadline = InMs(20'000);
   const auto again = Regroup(store, kClock, options, standing);

@@ -119,7 +119,7 @@ TEST_CASE("The example of docs/WIRE.md with a token") {
 
 TEST_CASE("Another token, or one on one side alone, is refused before anything is judged, in words on both sides") {
   const Shake other = ShakeHands(CountingToken("secret"), CountingToken("Secret"));
-  CHECK(Has(other.client_says, "this process's job token (RONDO_TOKEN) is not the store's"));
+  CHECK(Has(other.client_says, "this process (RONDO_TOKEN) and the store have different job tokens"));
   const Shake none_here = ShakeHands(nullptr, CountingToken("secret"));
   CHECK(Has(none_here.client_says, "the store has a job token, and this process has none"));
   const Shake none_there = ShakeHands(CountingToken("secret"), nullptr);

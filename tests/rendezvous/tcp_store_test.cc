@@ -49,7 +49,7 @@ class RawClient {
     }
     return true;
   }
-  // Gives the server's bytes, until it closes or until `bytes` have arrived.
+  // Returns what the server sends until it closes the connection, but at most `bytes` bytes.
   std::string Receive(std::size_t bytes = ~std::size_t{0}) {
     std::string all;
     char buffer[65536];
@@ -281,7 +281,7 @@ TEST_CASE("Foreign clients are dropped without an answer of ours and counted, wh
   for (const std::string& word : words) {
     RawClient foreign_client(*server);
     foreign_client.Say(word);
-    // Returns when the server has closed. Only a TLS client gets an answer.
+    // Receive returns when the server has closed the connection. Only a TLS client gets an answer.
     const std::string not_spoken = ToText(kTlsNotSpoken);
     CHECK(foreign_client.Receive() == (word.starts_with('\x16') ? not_spoken : ""));
   }
@@ -427,9 +427,10 @@ TEST_CASE("A client with the server's token uses the store; one with another tok
     const char* client;
     const char* words;
   };
-  for (const Case& each : {Case{"secret", "Secret", "this process's job token (RONDO_TOKEN) is not the store's"},
-                           Case{"secret", "", "the store has a job token, and this process has none (RONDO_TOKEN)"},
-                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the store has none"}}) {
+  for (const Case& each :
+       {Case{"secret", "Secret", "this process (RONDO_TOKEN) and the store have different job tokens"},
+        Case{"secret", "", "the store has a job token, and this process has none (RONDO_TOKEN)"},
+        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the store has none"}}) {
     CAPTURE(each.words);
     const auto server = ServerWithToken(each.server);
     const TimePoint before = SteadyClock().Now();

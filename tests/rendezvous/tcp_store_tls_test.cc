@@ -40,7 +40,7 @@ Error Refused(const TcpStoreServer& server, const std::shared_ptr<const TlsConte
   return client.error();
 }
 
-// Sends bytes to a server and gives the server's bytes until it closes.
+// Sends bytes to a server, and returns what the server sends until it closes the connection.
 std::string Talk(const TcpStoreServer& server, std::string_view said) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -110,7 +110,7 @@ TEST_CASE("tcp store with TLS: who begins TLS and falls silent is dropped in tim
   REQUIRE(session);
   REQUIRE((*session)->Handshake() == false);
   const std::string half = ToText((*session)->Unsent()).substr(0, 50);
-  Talk(*server, half);  // returns when the server closes
+  Talk(*server, half);  // returns when the server closes the connection
   CHECK(Reaches(*server, [](const auto& stats) { return stats.unknown == 1; }));
 }
 

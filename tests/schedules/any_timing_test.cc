@@ -1,8 +1,8 @@
 // Executes schedules to test what the proof promises: a schedule gives the documented result, whatever the timing. A
 // small machine runs all ranks element by element in random order. Each step advances as far as its dependencies and
-// its lane allow. A lane may hold only one element, and may read sent memory only when the receiver takes it. The
+// its lane allow. Some lanes hold only one element at a time, or read sent memory only when the receiver takes it. The
 // machine uses only step.h and layout.h and shares no code with the verifier, so the two check each other's
-// interpretation of a step. Every buffer is as long as the virtual vector: only the engine packs blocks in memory.
+// interpretation of a step. Every buffer has room for all blocks, because only the engine packs blocks in memory.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -224,7 +224,7 @@ Value Evaluate(std::string_view& order, std::uint64_t element, bool scaled) {
   return Mix(left, right);
 }
 
-// The values that every rank with a result must have, by position in the virtual vector.
+// The right values of all elements of all blocks, in order, for every rank that must have them.
 std::vector<Value> Expected(const ScheduleKey& key, std::uint64_t count, std::uint32_t chunks) {
   std::vector<Value> expected;
   const BlockGrid grid = GridOf(key, chunks, count);

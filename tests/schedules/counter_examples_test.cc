@@ -243,7 +243,7 @@ TEST_CASE("ranks that compute different expressions are refused, though each is 
   CHECK(CounterExample(WithChange(kExchange, "rank 0 op output[0] transfer 0", "output[0] op rank 0 transfer 0")) ==
         "counter-example: rank 1 step 1 (recv_reduce scratch[0] = output[0] op rank 0 transfer 0 finish) combines with "
         "the operands on the wrong sides: the lower rank's is the left one");
-  // Rank 2 groups the operands in another way than the other ranks: 0 + (1 + 2).
+  // Rank 2 groups the operands differently from the other ranks: 0 + (1 + 2).
   CHECK(CounterExample(R"(schedule all_reduce tree world 3 root 0 out_of_place chunks 1
 rank 0
   0: send input[0] to 1 transfer 0

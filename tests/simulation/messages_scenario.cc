@@ -210,7 +210,7 @@ class MessagesScenario {
     if (text.starts_with(head)) std::from_chars(text.data() + head.size(), text.data() + text.size(), number);
     if (text != Payload(message->source, message->tag, number, text.size()))
       return Violate(fmt::format("rank {}: '{}' with tag {} from rank {}", r, text, message->tag, message->source));
-    // After a death some messages in between may have failed.
+    // After a death, some numbers may be missing, because their messages failed.
     auto [seen, fresh] = last.try_emplace({message->source, message->tag}, -1);
     const bool next = network_->counters().kills > 0 ? number > seen->second : number == seen->second + 1;
     if (!next)

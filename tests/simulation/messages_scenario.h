@@ -2,10 +2,11 @@
 // The seed determines ranks, link, limits, the messages, the order of calls, and whether and when a rank is killed.
 //
 // Guarantees that are checked (the outcome has the first violation as text):
-//   - every receive that succeeds has a whole message that matches it, in the order of its (sender, tag);
+//   - every receive that succeeds gets a whole message that matches it, and messages with the same sender and tag are
+//     received in the order in which they were sent;
 //   - without a kill everything succeeds;
 //   - after a kill every operation of a survivor succeeds, or fails with an error that names the dead rank;
-//   - no rank hangs: everything ends within the operations' timeout of virtual time.
+//   - no rank hangs: everything ends within the operations' timeout, in virtual time.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 //
 // Prints a line for each rank, "rank 0: 10000 operations, 0 allocations", and exits with 1 if there was an allocation.
 // It marks the measured interval with writes of "steady begin" and "steady end" to descriptor 99, so that
-// tests/steady/check can examine its system calls. The writes fail on purpose, but a tracer sees them.
+// tests/steady/check can examine the system calls of this interval. The writes fail on purpose, but a tracer sees them.
 #include <unistd.h>
 
 #include <atomic>

@@ -43,8 +43,8 @@ class PlainAdapters final : public DeviceRegistrar {
     return std::unique_ptr<DeviceRegistration>(new Known(*this, memory.bytes));
   }
   // The bytes to send for `piece`: the device's bytes if the memory is registered, otherwise `piece` itself. If
-  // registered memory was freed meanwhile, other bytes are sent, as from a real adapter, which would still use the old
-  // pages. New memory at the same address does not change that.
+  // registered memory was freed meanwhile, other bytes are sent, even if there is new memory at the same address. A
+  // real adapter would also send other bytes, because it would still use the old pages.
   Bytes Sent(Bytes piece) {
     const std::lock_guard lock(mutex_);
     for (const Known* const known : known_) {

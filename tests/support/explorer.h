@@ -46,7 +46,7 @@ class Explorer {
         Choose();
       });
     while (!deadlocked_ && !threads_[running_].finished) threads_[running_].fiber.Resume();
-    // In threads that are blocked forever a Deadlock is thrown, so that they end.
+    // Resumes the threads that are blocked forever. BlockUntil throws a Deadlock in them, so that they end.
     for (Thread& thread : threads_)
       if (!thread.fiber.ended()) thread.fiber.Resume();
     deadlocks_ += deadlocked_;
@@ -67,7 +67,7 @@ class Explorer {
 
   // ---- for code that Run executes ----
 
-  // The index of this thread.
+  // The index of the calling thread.
   std::size_t self() const { return running_; }
   // Returns a value below `options`. Over all schedules every value is tried.
   std::size_t Pick(std::size_t options) {
@@ -79,7 +79,7 @@ class Explorer {
   // A point at which another thread may run first.
   void Step() { BlockUntil(nullptr); }
 
-  // Blocks the calling thread until `condition` returns true. It is called while no thread runs.
+  // Blocks the calling thread until `condition` returns true. `condition` is called while no thread runs.
   void BlockUntil(std::function<bool()> condition) {
     Thread& self = threads_[running_];
     self.condition = std::move(condition);

@@ -1,10 +1,11 @@
 // A test that injects a fault of the list (tests/faults/faults.py) reports three things here: which fault, how often
 // the injector counted it, and the outcome. If the environment variable RONDO_FAULT_ROWS names a file, a line of JSON
-// is appended to the file, for tests/faults/table. Otherwise nothing happens.
+// is appended to the file. The program tests/faults/table makes a table from these lines. Without the variable nothing
+// happens.
 //
 //   StateFault(8, cut->fired.count(), statuses, {.took = job.took()});
 //
-// In that table a case has the name of its doctest test, and all rows of a case become one line.
+// In the table a case has the name of its doctest test, and all rows of a case become one line.
 //
 // Thread rule: only the thread that runs the test.
 #pragma once

@@ -28,7 +28,7 @@ struct FlippedBit {
   std::uint32_t lane = 0;
   std::uint64_t offset = 0;  // offset of the damaged byte in the stream that `from` sends to `to` on this lane
   unsigned char mask = 1;
-  int fired = 0;                   // 1 after the lane has taken the byte
+  int fired = 0;                   // 1 after the lane has taken the byte to damage
   std::uint64_t stream_bytes = 0;  // bytes that the lane has taken so far
 };
 
@@ -71,7 +71,7 @@ class FlippingEndpoint final : public PassingEndpoint {
   // `bit` must outlive the endpoint.
   FlippingEndpoint(std::unique_ptr<Endpoint> endpoint, Rank rank, FlippedBit& bit)
       : PassingEndpoint(std::move(endpoint)), rank_(rank), bit_(bit) {}
-  // ends the inner endpoint before lane_ is destroyed, because it may still read copies that lane_ owns
+  // Ends the inner endpoint before lane_ is destroyed, because the endpoint may still read copies that lane_ owns.
   ~FlippingEndpoint() override { EndInner(); }
 
   Result<Lane*> Open(Rank peer, std::uint32_t index) override {

@@ -171,10 +171,10 @@ class PlainDevice final : public Device {
   std::uint64_t held_calls() const { return held_calls_; }
   // The number of bytes that copies have moved to the host.
   std::uint64_t bytes_to_host() const { return bytes_to_host_; }
-  // The real address of the bytes at the device's addresses, for a simulated adapter; null: some bytes are not the
-  // device's.
+  // The real address of the bytes whose device addresses are `memory`, for a simulated adapter; null: not all of
+  // `memory` belongs to this device.
   const std::byte* Behind(Bytes memory) { return Find(memory.data(), memory.size()); }
-  // The identity of the memory at this address; 0: there is none.
+  // The identity of the memory at this address; 0: the device has no memory there.
   std::uint64_t IdentityOf(const std::byte* memory) {
     const std::lock_guard lock(mutex_);
     for (const auto& one : memory_)
@@ -217,8 +217,8 @@ class PlainDevice final : public Device {
     std::uint64_t bytes_;
   };
 
-  // Access to the memory of other devices. It runs the issued work late and in order. A MemoryHandle, which ranks
-  // exchange, contains the device and the address there.
+  // Gives access to the memory of other devices. Runs the issued work late and in order. Ranks exchange a
+  // MemoryHandle, which contains a device and an address of that device.
   class Peers final : public DevicePeers {
    public:
     Peers(PlainDevice& device, std::uint64_t seed) : device_(device), random_(seed) {}

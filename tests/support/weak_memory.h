@@ -1,11 +1,12 @@
 // Memory that is not sequentially consistent, for the Explorer. A load may return any value that the C++ memory model
 // still allows the thread to see, and every such value is tried. So this covers what ARM processors may do, except for
-// the two effects at the end of this comment.
+// two effects, which are described after the model.
 //
 // The model (after the operational "view" semantics of Kang et al., "A promising semantics for relaxed-memory
 // concurrency", POPL 2017, without promises):
 //   - Each atomic has the history of its stores. For each atomic, a thread remembers the oldest store that it may still
-//     read. It reads no store older than one that it has read or written, or than one that happens before the load.
+//     read. The thread reads no store that is older than a store which it has read or written, or than a store that
+//     happens before the load.
 //   - A release store carries the thread's view. An acquire load that reads the store adopts that view.
 //   - A sequentially consistent load reads no store older than the latest sequentially consistent one.
 //   - A read-modify-write reads the latest store.
@@ -100,7 +101,7 @@ class WeakAtomic {
     last_was_stale_ = back > 0;
     return Read(last_read_, order);
   }
-  // For code that would load in a loop. Waits until there is a store newer than the one that this thread read last.
+  // Replaces a loop of loads: waits until there is a store newer than the one that this thread read last.
   void AwaitNewer() {
     const std::size_t read = memory_->Oldest(number_);
     memory_->explorer_.BlockUntil([this, read] { return history_.size() - 1 > read; });

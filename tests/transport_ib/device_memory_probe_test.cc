@@ -68,8 +68,8 @@ TEST_CASE("a way that is named is tried whatever is known, and no other") {
   ways = DecideDeviceMemory(neither, DeviceMemoryChoice::kPeerMemory);
   CHECK(Has(ways.no_dma_buf, "not allowed"));
   CHECK(ways.no_peer_memory.empty());
-  // If libibverbs lacks the function, even a method that the user has chosen is not tried, because there is nothing to
-  // call.
+  // If libibverbs lacks the function for dma-bufs, even a user's choice of dma-buf is not tried, because there is no
+  // function to call.
   neither.library_has_dma_buf = false;
   CHECK(!DecideDeviceMemory(neither, DeviceMemoryChoice::kDmaBuf).no_dma_buf.empty());
 

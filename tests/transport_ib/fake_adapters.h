@@ -26,8 +26,8 @@ namespace rondo::ib {
 struct FakeAdapter {
   std::string name;
   int dma_buf_refusal = EOPNOTSUPP;  // the errno for any dma-buf; 0: the adapter supports dma-bufs
-  int own_buffer_refusal = 0;        // the errno for a dma-buf that really exists; 0: the adapter accepts it
-  int peer_memory_refusal = EFAULT;  // the errno for GPU memory by its address; 0: the adapter accepts it
+  int own_buffer_refusal = 0;        // the errno for an existing dma-buf; 0: the adapter accepts it
+  int peer_memory_refusal = EFAULT;  // the errno for GPU memory given by address; 0: the adapter accepts it
 };
 
 class FakeMachine {

@@ -171,7 +171,7 @@ class Pair {
   std::uint64_t wrong() const { return sides_[0].wrong + sides_[1].wrong; }
 
  private:
-  // How far both sides are, and by which path, for the message of a test that waited too long.
+  // The progress and the path of both sides, as text for the message of a test that waited too long.
   std::string Progress() const {
     std::string text;
     for (const Side& side : sides_)

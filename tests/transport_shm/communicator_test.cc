@@ -379,7 +379,7 @@ TEST_CASE("a rank that never comes is named, while memory is still to be shared 
 
 TEST_CASE("a rank that leaves in the middle is named by all, at once") {
   std::array<std::atomic<int>, 4> culprits{};
-  std::barrier<> met(4);  // without it, rank 2 could leave while other ranks are still in the first sum
+  std::barrier<> met(4);  // without this, rank 2 could leave while other ranks are still in the first sum
   OnShmRanks({.ranks = 4}, [&](Communicator& c) {
     CHECK(Sums(c, 10));
     met.arrive_and_wait();

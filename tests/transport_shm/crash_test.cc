@@ -27,7 +27,7 @@ namespace crash_test {
 
 constexpr int kRanks = 3;
 constexpr int kAddressBytes = 1024;
-// Each entry has two bytes of length, then the address, then zeros.
+// Each entry contains the length of the address (two bytes), the address, and then zeros.
 using Addresses = std::array<std::array<char, kAddressBytes>, kRanks>;
 
 struct Report {
@@ -220,7 +220,7 @@ class Job {
   }
 
  private:
-  // The number of remaining sockets of these processes' endpoints. They are found by their abstract names.
+  // The number of remaining sockets of these processes' endpoints. The sockets are found by their abstract names.
   int Sockets() const {
     std::ifstream sockets("/proc/net/unix");
     int count = 0;
@@ -257,7 +257,7 @@ TEST_CASE("any rank is killed, anywhere: the others name it, and nothing is left
       Job job(victim, step);
       deaths += job.Check() ? 1 : 0;
     }
-    CHECK(deaths >= 1);  // otherwise no rank reaches this step, and the test checks nothing
+    CHECK(deaths >= 1);  // without a death, no rank has reached this step, and the test has checked nothing
     for (const int fault : {1, 29})
       StateFault(fault, static_cast<std::uint64_t>(deaths), "named by all others, nothing left over",
                  {.path = "shm", .layer = "processes"});

@@ -1,5 +1,5 @@
-// Tests the fences in two processes. Each process stores to its own variable and then loads the other's. At least one
-// must see the other's store, although only one of them executes a fence of the processor.
+// Tests the fences in two processes. Each process stores to its own variable and then loads the variable of the other
+// process. At least one process must see the other's store, although only one executes a fence of the processor.
 #include "transport/shm/fences.h"
 
 #include <doctest/doctest.h>

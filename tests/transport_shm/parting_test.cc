@@ -142,7 +142,7 @@ TEST_CASE("a rank that refuses its call and closes gives its reason to the other
       INFO(status.error().ToString());
       CHECK(status.error().code() == ErrorCode::kMismatch);
       if (c.rank() != early) CHECK(status.error().culprit() == early);
-      CHECK(status.error().message().find(" refused its call and closed (barrier: the timeout must be positive)") !=
+      CHECK(status.error().message().find(" refused a call of its program (barrier: the timeout must be positive)") !=
             std::string::npos);
     });
   }

@@ -76,7 +76,7 @@ TEST_CASE("a nonce is found in the process that has it, and in no other") {
   const Status found = CheckCmaProbe(probe);
   REQUIRE(!found);
   CHECK(found.error().code() == ErrorCode::kResource);
-  CHECK(found.error().message().find("is a different process") != std::string::npos);
+  CHECK(found.error().message().find("does not belong to the peer") != std::string::npos);
   probe.nonce = SomeNonce(2);
   CHECK(CheckCmaProbe(probe));
   CHECK(!CheckCmaProbe(CmaProbe{}));

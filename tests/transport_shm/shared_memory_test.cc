@@ -17,7 +17,7 @@
 
 namespace {
 
-// The number of next calls of fallocate that fail with EINTR, as in older kernels when a signal arrives.
+// How many of the next calls of fallocate fail with EINTR, as in older kernels when a signal arrives.
 int interruptions = 0;
 
 }  // namespace

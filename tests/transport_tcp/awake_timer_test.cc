@@ -33,7 +33,7 @@ TEST_CASE("the time of a stop does not count, however long the stop is and whene
       });
       io.run();
       CHECK(calls == 1);
-      // A slice of the timer runs during the stop, and counts.
+      // The timer counts at most one slice of the stop, and a slice is not longer than kTick.
       CHECK(Steady::now() - began >= stopped + milliseconds(400) - AwakeClock::kTick);
     }
   }
@@ -61,7 +61,7 @@ TEST_CASE("a wait that is cancelled ends once, even if a slice of it had ended b
       timer.expires_after(std::chrono::hours(1));
       timer.async_wait([&](const asio::error_code& error) { cancelled += error == asio::error::operation_aborted; });
       asio::post(io, [&] {
-        // The slice ends during this sleep, so its handler runs after the cancellation.
+        // The timer's first slice ends during this sleep, so the handler of the slice runs after the cancellation.
         if (after_a_slice) std::this_thread::sleep_for(AwakeClock::kTick + milliseconds(10));
         asio::post(io, [&] {
           if (!starts_again) return timer.cancel();

@@ -270,7 +270,8 @@ TEST_CASE("a machine out of descriptors pauses accepting, says so, does not spin
     const std::uint64_t before = watched.counters->accept_errors;
     poll(nullptr, 0, 250);
     CHECK(watched.counters->accept_errors - before <= 5);  // one attempt per 100 ms, not thousands
-    CHECK(watched.counters->accepted == 1);  // with the descriptor that is reserved for sending the reason to a client
+    // accepted with the descriptor that is reserved for sending the reason to a client
+    CHECK(watched.counters->accepted == 1);
     CHECK(watched.lines.Contains(
         "it takes 1 more file descriptor, and 256 of 256 are open; raise the limit (ulimit -n)"));
   }

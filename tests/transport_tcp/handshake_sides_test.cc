@@ -181,8 +181,8 @@ TEST_CASE("a handshake with a token has exactly the bytes that the format says")
 TEST_CASE("another token is refused before anything is judged, and the client gets kAuth") {
   const Handshake shake = Shake(TokenOf("secret"), TokenOf("Secret"));
   CHECK_FALSE(shake.judged);
-  CHECK(Has(shake.server_says, "the client's job token is not this process's"));
-  CHECK(Has(shake.client_says, "it refused the connection: the client's job token is not"));
+  CHECK(Has(shake.server_says, "the client and this process (RONDO_TOKEN) have different job tokens"));
+  CHECK(Has(shake.client_says, "it refused the connection: the client and this process (RONDO_TOKEN) have"));
 }
 
 TEST_CASE("where one side alone has a token, both learn which") {
@@ -202,7 +202,8 @@ TEST_CASE("a server that hides its lack of a token, or only claims to know one, 
   const auto at_once = [](std::size_t number, Message& message) {
     if (number == 1) message = Encode(Reply{});
   };
-  CHECK(Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).client_says, "it did not ask this process to prove"));
+  CHECK(
+      Has(Shake(TokenOf("secret"), TokenOf("secret"), at_once).client_says, "the other side did not ask for a proof"));
   for (const Reply& claim : {Reply{}, Reply{.proof = TokenProof{}}, Reply{Verdict::kHeld, ErrorCode::kNotReady, ""},
                              Reply{Verdict::kRefused, ErrorCode::kStale, "another job"}}) {
     const Handshake shake = Shake(TokenOf("secret"), TokenOf("secret"), [&](std::size_t number, Message& message) {

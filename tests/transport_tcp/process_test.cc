@@ -115,7 +115,7 @@ TEST_CASE("a stream goes to another process and comes back") {
   constexpr std::size_t kBytes = 4 << 20;
   Child child([](Transport&, Endpoint& endpoint, int) {
     const int result = Echo(endpoint, kBytes);
-    // This goodbye must precede the parent's goodbye, because the parent reads nothing after that.
+    // This goodbye must precede the parent's goodbye, because the parent reads nothing after its own goodbye.
     endpoint.SendControl(0, {ControlKind::kGoodbye, "done"});
     const int after = Echo(endpoint);
     endpoint.ShutDown();

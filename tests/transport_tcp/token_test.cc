@@ -87,9 +87,10 @@ TEST_CASE("a rank with another token, or with none, gets a typed error that says
     const char* server;
     const char* words;
   };
-  for (const Case& each : {Case{"Secret", "secret", "the client's job token is not this process's"},
-                           Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the client has none"},
-                           Case{"secret", "", "the client has a job token, and this process has none"}}) {
+  for (const Case& each :
+       {Case{"Secret", "secret", "the client and this process (RONDO_TOKEN) have different job tokens"},
+        Case{"", "secret", "this process has a job token (RONDO_TOKEN), and the client has none"},
+        Case{"secret", "", "the client has a job token, and this process has none"}}) {
     for (const Rank rank : {0, 1}) {
       CAPTURE(each.words);
       CAPTURE(rank);

@@ -154,9 +154,9 @@ void AddChaosCommand(CLI::App& app, int& exit_code) {
       simulation::kMaxRanks, "Number of ranks (default: drawn from the seed)");
   CLI::Option* trace = chaos->add_flag(
       "--trace", flags->trace, "Print the plan of the scenario, the faults that fired, and the outcome of each rank");
-  CLI::Option* json =
-      chaos->add_flag("--json", flags->json,
-                      "Print the totals as JSON, and for scenarios with a single fault the outcomes by kind of fault");
+  CLI::Option* json = chaos->add_flag(
+      "--json", flags->json,
+      "Print the totals as JSON; for scenarios with a single fault, also print the outcomes by kind of fault");
   json->excludes(trace);
   std::vector<std::string> negatives;
   for (const Negative negative : simulation::AllNegatives()) negatives.emplace_back(Name(negative));

@@ -19,8 +19,8 @@ constexpr int kExitFailed = 1;  // the task failed: wrong results, a lost rank, 
 constexpr int kExitWrongUsage = 2;
 constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
-// `command_line` (of two functions below): the whole command line with the program's name; the subcommand starts its
-// ranks with it.
+// `command_line`, in two of the functions below: the whole command line with the program's name. The subcommand uses it
+// to start its ranks.
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddRunAgentCommand(CLI::App& app, int& exit_code);
 void AddPerfCommand(CLI::App& app, const std::vector<std::string>& command_line, int& exit_code);

@@ -41,7 +41,7 @@ class InterruptWatch {
 
   const Duration patience_;
   Fd signals_;
-  Fd end_;  // an eventfd; written to end the thread
+  Fd end_;  // an eventfd; a write to it ends the thread
   std::atomic<int> signal_{0};
   std::mutex mutex_;
   std::function<void(int)> tell_;

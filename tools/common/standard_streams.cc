@@ -43,7 +43,7 @@ std::FILE* Waiting(int fd, std::FILE* otherwise) {
 void OpenStandardStreams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) != -1) continue;
-    // open returns the lowest free number, which is this number. /dev/null is opened for the wrong direction, so that
+    // open returns the lowest free descriptor, which is `number`. /dev/null is opened for the wrong direction, so that
     // reading or writing fails. Without /dev, a folder is opened with O_PATH, because reading and writing such a
     // descriptor also fail.
     if (::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) [[maybe_unused]]

@@ -4,8 +4,8 @@
 namespace rondo {
 
 // Opens those of the descriptors 0 to 2 that are closed. Otherwise a socket, pipe or file could get such a number, and
-// output for the user would be written into it. Reading and writing them still fails with EBADF. REQUIRES: called
-// before anything else is opened.
+// output for the user would be written into it. Reading and writing the opened descriptors still fails with EBADF.
+// REQUIRES: called before anything else is opened.
 void OpenStandardStreams();
 
 // Makes the C streams stdout and stderr wait for room if the descriptor has O_NONBLOCK. Any process that shares the

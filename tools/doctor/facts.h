@@ -118,7 +118,7 @@ struct GpuFacts {
   ib::DeviceMemoryFacts reach;  // what determines how RDMA adapters could access GPU memory
   bool open_driver = false;     // whether the driver has open kernel modules, which can export memory as dma-buf
   bool built_with_cuda = true;  // whether this program is built with CUDA
-  Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked");
+  Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked for GPUs");
 };
 
 // ---- the host ----

@@ -17,7 +17,7 @@ namespace rondo {
 
 // ---- facts from files ----
 
-// Reads the interfaces in facts.addresses, and the TCP settings.
+// Reads MTU and speed of the interfaces that facts.addresses names, and the TCP settings.
 void ReadNetwork(const HostFiles& files, NetworkFacts& facts);
 void ReadRdma(const HostFiles& files, RdmaFacts& facts);
 void ReadGpu(const HostFiles& files, GpuFacts& facts);

@@ -45,13 +45,14 @@ std::string Written(const Result<GpuSurvey>& survey) {
 Result<GpuSurvey> Parsed(const std::string& text) {
   std::istringstream lines(text);
   std::string word, rest;
-  if (!(lines >> word >> std::ws)) return Fail(ErrorCode::kDevice, "NVIDIA's driver ended the process that asked it");
+  if (!(lines >> word >> std::ws))
+    return Fail(ErrorCode::kDevice, "NVIDIA's driver ended the process that asked it for GPUs");
   std::getline(lines, rest);
   if (word == "error") return Fail(ErrorCode::kUnsupported, "{}", rest);
   GpuSurvey survey;
   const auto [end, wrong] = std::from_chars(rest.data(), rest.data() + rest.size(), survey.driver_version);
   if (wrong != std::errc() || end != rest.data() + rest.size())
-    return Fail(ErrorCode::kDevice, "the process that asked NVIDIA's driver answered '{} {}'", word, rest);
+    return Fail(ErrorCode::kDevice, "the process that asked NVIDIA's driver for GPUs answered '{} {}'", word, rest);
   SurveyedGpu gpu;
   int access = 0, mps = 0;
   while (lines >> gpu.pci_address >> access >> mps >> std::ws && std::getline(lines, gpu.name)) {

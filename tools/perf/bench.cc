@@ -281,7 +281,8 @@ Status PerfBench::ExchangeWithNeighbours(const PerfCase& which) {
                                                {output_->bytes().data(), which.count, Previous(), 0}, which.type);
   RONDO_TRY(received);
   if (received->count == which.count) return {};
-  return Fail(ErrorCode::kInternal, "{} of {} elements came from rank {}", received->count, which.count, Previous());
+  return Fail(ErrorCode::kInternal, "received only {} of {} elements from rank {}", received->count, which.count,
+              Previous());
 }
 
 int PerfBench::LocalRank() const {

@@ -48,8 +48,8 @@ class PerfBench {
     std::vector<Piece> input, output;                        // contents before the operation, and after it
     std::uint64_t input_bytes = 0, output_bytes = 0;
     double scale = 1.0;
-    // true: in place, so input and output are in one buffer. The offsets of the two in that buffer are in bytes; only
-    // the smaller of the two can have an offset above 0.
+    // true: in place, so input and output are in one buffer. `input_at` and `output_at` are their offsets in this
+    // buffer, in bytes. Only the smaller one of input and output can have an offset above 0.
     bool one_memory = false;
     std::uint64_t input_at = 0, output_at = 0;
   };
@@ -95,7 +95,7 @@ class PerfBench {
 
   PerfMemory memory_ = PerfMemory::kHost;
   std::unique_ptr<CudaSession> session_;  // set for every kind of memory except kHost
-  std::unique_ptr<CudaGraph> graph_;      // the graph of the current case; null until it was captured
+  std::unique_ptr<CudaGraph> graph_;      // the graph of the current case; null until it is captured
   double gpu_us_ = 0;                     // the time that the latest operation took on the GPU
   std::unique_ptr<PerfArena> input_;      // the input; if in place, also the output
   std::unique_ptr<PerfArena> output_;

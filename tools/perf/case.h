@@ -44,7 +44,8 @@ struct PerfOptions {
   std::uint64_t step_factor = 2;
   std::optional<std::uint64_t> step_bytes;  // replaces the factor
   std::optional<int> iterations;  // the number of iterations for each size; nullopt: as many as fit into time_per_size
-  std::optional<Duration> time_per_size;  // the measuring time for each size; nullopt: depends on the number of sizes
+  // The measuring time for each size; nullopt: a default that depends on the number of sizes.
+  std::optional<Duration> time_per_size;
   std::optional<int> warmup;
   Wanted<DataType> types{{DataType::kFloat32}};
   Wanted<ReduceOp> ops{{ReduceOp::kSum}};

@@ -106,8 +106,8 @@ double FloatOperand(DataType type, ReduceOp op, std::uint64_t index, Rank rank, 
     case ReduceOp::kMin:
     case ReduceOp::kMax: return static_cast<double>(Summand(index, rank, 1, range.limit, true)) / 8;
     case ReduceOp::kPremulSum:
-      // The operand is even, so that its product with the factor 0.5 is exact. With a sixth of the limit, the factor 3
-      // and the doubling cannot exceed the limit.
+      // The operand is even, so that its product with the factor 0.5 is exact. Summand gets only a sixth of the limit,
+      // because its result is doubled here, and is later multiplied by a factor of up to 3.
       if (HasRoomToScale(range, world_size)) {
         return 2.0 * static_cast<double>(Summand(index, rank, world_size, range.limit / 6, true));
       }
@@ -201,8 +201,9 @@ CheckedData MakeIntegerData(ReduceOp op, int world_size, Rank rank, std::uint64_
   return {RepeatedElements(std::move(input), sizeof(T)), RepeatedElements(std::move(output), sizeof(T)), 1.0};
 }
 
-// Mostly true for conjunctions and mostly false for disjunctions, so that results differ. Any non-zero byte is true,
-// and a reduction makes it 1. With a single rank nothing is reduced, so its input must already be 1.
+// The input is mostly true for conjunctions and mostly false for disjunctions, so that results differ. Any non-zero
+// byte is true, and a reduction makes it 1. With a single rank nothing is reduced, so true must already be 1 in the
+// input.
 std::uint8_t BoolOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {
   const std::uint64_t hash = Hash(index, rank);
   const bool rare = (hash & 7) == 0;

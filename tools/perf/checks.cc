@@ -174,7 +174,7 @@ Status SettlePerfFlags(PerfFlags& flags) {
   if (flags.transport == "inproc") RONDO_TRY(CheckInProcess(flags));
   RONDO_TRY(CheckDevice(flags));
   if ((flags.outputs.json == "-") + (flags.outputs.csv == "-") + (flags.outputs.html == "-") > 1)
-    return Fail(ErrorCode::kInvalidArgument, "--json, --csv and --html: only one of them can have stdout");
+    return Fail(ErrorCode::kInvalidArgument, "--json, --csv and --html: only one of them can write to stdout");
   RONDO_TRY(CheckRdmaPorts(flags));
   RONDO_TRY(PrepareRecordDir(flags.outputs));
   if (!flags.local_ranks || flags.launched) return {};

@@ -133,10 +133,10 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
         return TakeNames<std::optional<Algorithm>>(text, {}, parse, algorithms, measure.algorithms);
       },
       "NAME[,...]", "Algorithms (default auto): " + algorithms + ", all");
-  perf.add_flag("--in-place", flags.in_place, "Measure in place (default: both ways)");
+  perf.add_flag("--in-place", flags.in_place, "Measure in place (default: in place and out of place)");
   perf.add_flag("--out-of-place", flags.out_of_place, "Measure out of place");
   perf.add_flag("--uneven", measure.uneven,
-                "Use a different count for every rank: all_gather_v, all_to_all_v and so on");
+                "Measure the variants with a different count for every rank, such as all_gather_v and all_to_all_v");
   AddChoice(
       perf, "--device", [&measure](const std::string& name) { measure.memory = ParsePerfMemory(name).value(); },
       {"host", "pinned", "cuda", "staged", "graph"},
@@ -156,15 +156,17 @@ void AddWhatToMeasure(CLI::App& perf, PerfFlags& flags) {
   perf.add_flag("--allocate", measure.allocate,
                 "Use buffers from Communicator::Allocate, which ranks of one host read directly and RDMA sends without "
                 "a copy (default: ordinary memory; send_recv alone always uses such buffers)");
-  perf.add_flag("--reproducible", measure.reproducible,
-                "Also measure reductions in reproducible mode (left fold in rank order), and print what it costs");
+  perf.add_flag(
+      "--reproducible", measure.reproducible,
+      "Also measure reductions in reproducible mode (left fold in rank order), and print how much longer this "
+      "mode takes");
   perf.add_flag("--fp32-accumulate", measure.fp32_accumulate,
                 "Keep partial results of reductions of 16-bit floats in float32, and round once, at the end");
   AddIntegrity(perf, flags.integrity);
   AddProfile(perf, flags.profile);
   perf.add_flag("--predicted", flags.outputs.predicted,
-                "Add a last column with the predicted time: the one that the profile's measurements give, otherwise "
-                "that of the cost model (~)");
+                "Add a last column with the predicted time, from the profile's measurements if possible, otherwise "
+                "from the cost model (marked ~)");
   AddNumber(
       perf, "--check", [&measure](std::int64_t on) { measure.check = on != 0; }, 0, 1,
       "1: verify every element of each size's first result, and of the last if its input is known (default); "
@@ -181,9 +183,10 @@ void AddMatrix(CLI::App& perf, PerfFlags& flags) {
   MatrixOptions& matrix = flags.of_matrix;
   CLI::Option* const asked = perf.add_flag(
       "--matrix", flags.matrix,
-      "With send_recv: measure every pair of ranks separately: latency, bandwidth in each direction, and bandwidth in "
-      "both directions at once. -b is the message size for latency (default 8), -e the one for bandwidth (default 1M); "
-      "-n and -w are the numbers of messages (for latency: of round trips) in each of the four measurements");
+      "With send_recv: measure latency, bandwidth in each direction, and bandwidth in both directions at once, for "
+      "every pair of ranks separately. -b is the message size for latency (default 8), and -e for bandwidth (default "
+      "1M). In each of the four measurements, -n is the number of messages (for latency: round trips), and -w that of "
+      "untimed ones before them");
   AddNumber(
       perf, "--in-flight", [&matrix](std::int64_t n) { matrix.pair.in_flight = static_cast<int>(n); }, 1, 1024,
       "With --matrix: messages in flight in each direction (default 8)")
@@ -265,10 +268,9 @@ void AddOutputs(CLI::App& perf, PerfOutputs& outputs) {
   perf.add_option("--json", outputs.json, "Write the rows as JSON; - is stdout")->type_name("FILE|-");
   perf.add_option("--csv", outputs.csv, "Write the rows as CSV; - is stdout")->type_name("FILE|-");
   perf.add_option("--html", outputs.html, "Write a page with charts")->type_name("FILE|-");
-  perf.add_option(
-          "--record-dir", outputs.record_dir,
-          "Folder for records of every rank's last operations, for rondo trace: written at the end, when the job "
-          "fails, and on SIGUSR1")
+  perf.add_option("--record-dir", outputs.record_dir,
+                  "Folder for records of every rank's latest operations, for rondo trace; they are written at the end, "
+                  "when the job fails, and on SIGUSR1")
       ->type_name("DIR");
   CLI::Option* baseline =
       perf.add_option("--baseline", outputs.baseline, "Compare with this file, which an earlier run wrote by --json")

@@ -67,7 +67,7 @@ Result<PeerPath> DecodePath(const std::string& text) {
         .transport = json.at("transport"), .description = json.at("words"), .link = LinkFromJson(json.at("link"))};
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kProtocol,
-                "the path of another rank cannot be read, perhaps because it runs another version: {}",
+                "the path of another rank cannot be read, perhaps because that rank runs another version: {}",
                 JsonReason(error));
   }
 }

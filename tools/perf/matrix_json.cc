@@ -153,7 +153,7 @@ Result<MatrixBaseline> MatrixBaseline::Parse(std::string_view json) {
                                    .latency_us = Positive(pair.at("latency_us").at("median"), "latency_us.median")});
     }
   } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf send_recv --matrix --json` writes: {}",
+    return Fail(ErrorCode::kInvalidArgument, "this is not what `rondo perf send_recv --matrix --json` writes: {}",
                 JsonReason(error));
   }
   return baseline;
@@ -169,7 +169,8 @@ Status MatrixBaseline::CheckComparable(const MatrixOptions& options) const {
     return fmt::format("{} and {}, {} at once{}", FormatSize(latency_bytes), FormatSize(bandwidth_bytes), in_flight,
                        checksums ? ", with checksums" : "");
   };
-  return Fail(ErrorCode::kInvalidArgument, "measured with messages of {}; these are of {}",
+  return Fail(ErrorCode::kInvalidArgument,
+              "the baseline was measured with messages of {}, but this run uses messages of {}",
               words(latency_bytes_, bandwidth_bytes_, in_flight_, checksums_),
               words(pair.latency_bytes, pair.bandwidth_bytes, pair.in_flight, options.checksums));
 }

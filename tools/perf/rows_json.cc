@@ -127,7 +127,7 @@ Result<BaselineReport> CompareWithBaseline(const std::vector<PerfRow>& rows, std
     const Json parsed = ParseJson(baseline_json);
     for (const Json& row : parsed.at("rows")) baseline[IdentityOf(row)] = row.at("time_us").at("median");
   } catch (const Json::exception& error) {
-    return Fail(ErrorCode::kInvalidArgument, "not what `rondo perf --json` writes: {}", JsonReason(error));
+    return Fail(ErrorCode::kInvalidArgument, "this is not what `rondo perf --json` writes: {}", JsonReason(error));
   }
   BaselineReport report;
   for (const PerfRow& row : rows) {

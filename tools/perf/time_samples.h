@@ -1,6 +1,6 @@
-// Times of many iterations in bounded memory. It keeps the first million times. After that it drops every second time
-// that it has kept, and keeps only every second new time. When a million are kept again, it does the same, and then
-// keeps only every fourth new time, and so on. Minimum, maximum and count cover all times.
+// Samples (times of iterations) in bounded memory. When a million samples are kept, every second one is dropped, and
+// from then on only every second new sample is kept. When a million are kept again, every second one is dropped again,
+// and then only every fourth new sample is kept, and so on. Minimum, maximum and count cover all samples.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // A guard process that watches the launcher. It kills the ranks' process groups when the launcher has ended, for
-// whatever reason. While the launcher is stopped, it keeps them stopped.
+// whatever reason. While the launcher is stopped, the guard keeps the ranks stopped, too.
 //
 // When a parent process ends, the kernel kills its child (PR_SET_PDEATHSIG), but not the processes that this child has
 // started. If a rank is a script, the program that the script runs would survive. The guard knows the process groups of
-// all ranks, does nothing but wait for the launcher's end, and then kills these groups.
+// all ranks. It waits for the end of the launcher, and then kills these groups.
 //
 // A launcher that is stopped by SIGSTOP, which it cannot catch, reads no output of its ranks. The ranks would run until
 // their pipes are full, and then wait for each other until a timeout fails the job. So the ranks must stop together

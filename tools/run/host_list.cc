@@ -69,7 +69,8 @@ Result<std::vector<HostEntry>> ParseHosts(std::string_view list) {
     RONDO_ASSIGN(HostEntry host, ParseHost(item));
     const bool again =
         std::any_of(hosts.begin(), hosts.end(), [&](const HostEntry& other) { return other.name == host.name; });
-    if (again) return Fail(ErrorCode::kInvalidArgument, "names '{}' twice; give {}:RANKS once", host.name, host.name);
+    if (again)
+      return Fail(ErrorCode::kInvalidArgument, "the list names '{}' twice; give {}:RANKS once", host.name, host.name);
     hosts.push_back(std::move(host));
   }
   return hosts;
@@ -95,7 +96,7 @@ Result<std::vector<PlacedHost>> PlaceRanks(const std::vector<HostEntry>& hosts, 
     left -= placed.ranks.count;
   }
   if (left > 0 && without_number == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "has room for {} ranks, but -N asks for {}", ranks - left, ranks);
+    return Fail(ErrorCode::kInvalidArgument, "the list has room for {} ranks, but -N asks for {}", ranks - left, ranks);
   }
   Rank first = 0;
   const int sharing = std::max(without_number, 1);

@@ -108,7 +108,7 @@ class Agent {
       case AgentWordKind::kInput: {
         RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
         RONDO_ASSIGN(const std::string bytes, word.Text(1));
-        if (!host_) return Fail(ErrorCode::kProtocol, "received input before a job");
+        if (!host_) return Fail(ErrorCode::kProtocol, "the launcher sent input before it sent a job");
         host_->Feed(static_cast<Rank>(rank), bytes);
         given_[static_cast<Rank>(rank)] += bytes.size();
         return {};
@@ -124,7 +124,7 @@ class Agent {
   }
 
   Status TakeJob(const AgentWord& word) {
-    if (host_) return Fail(ErrorCode::kProtocol, "received a second job");
+    if (host_) return Fail(ErrorCode::kProtocol, "the launcher sent a second job");
     RONDO_ASSIGN(const std::string directory, word.Text(0));
     RONDO_ASSIGN(const std::int64_t grace_ms, word.Number(1, 0, INT32_MAX * std::int64_t{1000}));
     RONDO_ASSIGN(const std::int64_t words, word.Number(2, 1, static_cast<std::int64_t>(word.texts.size()) - 3));
@@ -156,7 +156,7 @@ class Agent {
     RONDO_ASSIGN(const std::int64_t rank, word.Number(0, 0, INT32_MAX));
     RONDO_ASSIGN(const std::int64_t fed, word.Number(1, 0, 1));
     RONDO_ASSIGN(const Variables environment, word.VariablesFrom(2));
-    if (!host_) return Fail(ErrorCode::kProtocol, "received a rank before a job");
+    if (!host_) return Fail(ErrorCode::kProtocol, "the launcher asked for a rank before it sent a job");
     if (phase_ != Phase::kServing) return {};
     if (const Status started =
             host_->Start(static_cast<Rank>(rank), environment, fed == 1 ? RankInput::kFed : RankInput::kNone);

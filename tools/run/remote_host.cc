@@ -166,7 +166,8 @@ Status RemoteHost::Take(const AgentWord& word) {
       RONDO_ASSIGN(const std::int64_t signal, word.Number(3, 0, SIGRTMAX));
       RONDO_ASSIGN(const std::string why, word.Text(4));
       if (running_.erase(static_cast<Rank>(rank)) == 0) {
-        return Fail(ErrorCode::kProtocol, "its agent reported the end of rank {}, which does not run there", rank);
+        return Fail(ErrorCode::kProtocol, "the agent reported the end of rank {}, which does not run on that host",
+                    rank);
       }
       ended_.push_back({static_cast<Rank>(rank), static_cast<pid_t>(pid),
                         ExitStatus{static_cast<int>(code), static_cast<int>(signal)}, why});
@@ -229,9 +230,8 @@ Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
   if (status.signal == 0 && status.code != 255) {
     // status.code is the exit code of the program that ssh ran, because ssh itself fails with 255.
     return Error(ErrorCode::kVersionMismatch,
-                 fmt::format("{}: {} there does not answer as rondo's agent, and exited with "
-                             "code {}{}",
-                             name_, options_.rondo, status.code, because));
+                 fmt::format("{}: {} on that host does not answer as rondo's agent, and exited with code {}{}", name_,
+                             options_.rondo, status.code, because));
   }
   return Error(ErrorCode::kUnreachable, fmt::format("{}: {} {}{}", name_, ssh, status.ToString(), because));
 }

@@ -58,9 +58,10 @@ Result<std::string> StoreAddress(const LaunchOptions& options, const RemoteHost&
   if (!options.master_address.empty()) return options.master_address;
   const std::string& caller = host.caller();
   if (caller.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: its SSH_CONNECTION does not say at which address it sees this host; give --master-address ADDRESS",
-                host.name());
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "{}: SSH_CONNECTION on that host does not contain the address of this host; give --master-address ADDRESS",
+        host.name());
   }
   // true: a link-local address, with the name of the other host's interface
   const bool scoped = caller.find('%') != std::string::npos;

@@ -158,8 +158,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       ->required();
   AddHostFlags(*run, flags);
   run->add_option("--stdin", flags->stdin_to,
-                  "Which ranks, on any host, read the standard input of rondo run: none, all (each gets all of it) or "
-                  "one RANK; the others have an empty one (default: 0)")
+                  "Which ranks, on any host, read the standard input of rondo run: none, all (each reads all of it) or "
+                  "one RANK; the input of the other ranks is empty (default: 0)")
       ->type_name("none|all|RANK");
   run->add_flag("--no-tag", flags->no_tag, "Do not put \"[rank] \" before every line of the ranks' output");
   run->add_flag("--no-token", flags->no_token, "Start the job without a token, even if RONDO_TOKEN is set");

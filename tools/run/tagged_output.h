@@ -49,7 +49,8 @@ class TaggedOutput {
   void WriteOwn(std::string_view line);
   // Must be called when the user has pressed Return on the terminal, because the terminal has then begun a new line.
   void OnTerminalInput();
-  // Writes all waiting text and ends open lines. No rank may write any more; some streams may not have ended.
+  // Writes all waiting text, also of streams that have not ended, and ends open lines. REQUIRES: no call of Write
+  // follows.
   void Finish();
   // The time at which ShowHeldLines must run next; TimePoint::max() if there is nothing to do.
   TimePoint next() const;

@@ -82,7 +82,7 @@ void AddStoreCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("--listen", flags->listen,
                    "Address to listen on, HOST:PORT or [IPV6]:PORT; host * means every interface, port 0 any free port "
-                   "(of variable RONDO_PORTS, if set)")
+                   "(one of RONDO_PORTS, if set)")
       ->required()
       ->type_name("HOST:PORT");
   command->add_option("--job", flags->job, "Serve processes of this job only (default: any job)")->type_name("ID");

@@ -60,8 +60,8 @@ struct DumpedPart {
   std::string group, description;
   std::vector<Rank> ranks;  // the members of the group, as ranks of the job
   RankTrace trace;
-  // Names the ranks of the group by their ranks in the job. Null if every rank has the same number in the job, and no
-  // rank of the job is missing.
+  // Names the ranks of the group by their ranks in the job. Null if this is not needed: for the communicator of all
+  // ranks, if each rank has the same number as in the job.
   std::shared_ptr<const RankFrame> frame = nullptr;
 };
 

@@ -55,8 +55,8 @@ struct GroupFindings {
   std::vector<Rank> missing;                // ranks without records
   std::vector<TraceMismatch> mismatches;    // by number
   std::vector<TraceRankState> rank_states;  // by rank
-  // `compared` is the number of operations that all ranks with records have entered and recorded. The list has each
-  // rank's lateness in these operations, sorted so that the latest rank is first. Empty if only one rank has records.
+  // `compared` is the number of operations that all ranks with records have entered and recorded. `lateness` contains
+  // each rank's lateness in these operations, the latest rank first. It is empty if only one rank has records.
   std::size_t compared = 0;
   std::vector<TraceLateness> lateness;
   std::vector<TraceMessage> messages;  // not completed, by rank

@@ -40,9 +40,9 @@ void ForEachTrace(Trace& trace, Do apply) {
 struct Bounds {
   std::optional<Duration> least, most;
 
-  // NotAfter: the operation started on the other host at `start`. That was not after it ended on the first host, at
-  // `end`. NotBefore: the operation ended on the other host at `end`. That was not before it started on the first host,
-  // at `start`.
+  // NotAfter: an operation started on the other host at `start`, not later than it ended on the first host, at `end`.
+  // NotBefore: an operation ended on the other host at `end`, not earlier than it started on the first host, at
+  // `start`.
   void NotAfter(Duration start, Duration end) { most = most ? std::min(*most, end - start) : end - start; }
   void NotBefore(Duration end, Duration start) { least = least ? std::max(*least, start - end) : start - end; }
 };

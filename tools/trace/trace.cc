@@ -38,7 +38,7 @@ Result<Trace> ReadTrace(const std::vector<std::string>& arguments) {
 
 int RunTrace(const TraceFlags& flags) {
   if (flags.out == "-" && flags.json == "-")
-    return Complain("trace", "--out and --json: only one of them can have stdout", kExitWrongUsage);
+    return Complain("trace", "--out and --json: only one of them can write to stdout", kExitWrongUsage);
   const Result<Trace> trace = ReadTrace(flags.files);
   if (!trace) return Complain("trace", trace.error().message(), kExitWrongUsage);
   const std::vector<GroupFindings> findings = FindingsOf(*trace);

@@ -387,9 +387,9 @@ void AddTuneCommand(CLI::App& app, const std::vector<std::string>& command_line,
       60'000, "Milliseconds per algorithm, size and round (default 8)");
   tune->add_option("--out", flags->out, "Write the profile")->type_name("FILE");
   tune->add_option("--name", flags->name, "Name of the profile (default: made of transport, cores and CPU)");
-  tune->add_flag(
-      "--check", flags->check,
-      "Compare the library's choices, by --profile, RONDO_PROFILE or the default profile, with the best algorithms");
+  tune->add_flag("--check", flags->check,
+                 "Compare the algorithms that the library chooses (by --profile, RONDO_PROFILE or the default profile) "
+                 "with the best ones");
   AddProfile(*tune, flags->profile);
   AddIntegrity(*tune, flags->integrity);
   AddSeconds(

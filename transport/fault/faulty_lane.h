@@ -63,8 +63,8 @@ class FaultyLane final : public Lane {
   };
   // The number of bytes that may pass, counted from the current offset.
   struct Ahead {
-    std::uint64_t bytes = kNever;       // bytes before a stall, cut or kill; 0: one is due now
-    std::uint64_t until_flip = kNever;  // bytes before a byte to corrupt; 0: that is the next byte
+    std::uint64_t bytes = kNever;       // the number of bytes before the next stall, cut or kill; 0: it is due now
+    std::uint64_t until_flip = kNever;  // the number of bytes before the next byte to corrupt
   };
 
   const Fault& At(const Use& use) const { return injector_->plan().faults[use.fault]; }

@@ -16,7 +16,7 @@ class FaultyTransport final : public Transport {
   FaultyTransport(std::shared_ptr<Transport> inner, std::shared_ptr<FaultInjector> injector)
       : inner_(std::move(inner)), injector_(std::move(injector)) {}
 
-  // The name stays that of the inner transport, because programs check the name.
+  // Returns the inner transport's name, because programs check the name.
   std::string_view name() const override { return inner_->name(); }
   const Capabilities& capabilities() const override { return inner_->capabilities(); }
   std::string Address() const override { return inner_->Address(); }

@@ -12,8 +12,8 @@
 // stalls.
 //
 // If the plan is not empty, the transport has no shared segments (Endpoint::MayHaveSharedSegment). The ranks use lanes
-// instead, because faults of lanes would not affect shared segments. This must be the same on all ranks, so either all
-// ranks must have a plan, or none.
+// instead, because faults of lanes would not affect shared segments. All ranks must agree whether they use shared
+// segments. So either all ranks must have a plan with faults, or none.
 //
 // proxied_transport.h has faults of real sockets.
 #pragma once

@@ -13,8 +13,8 @@ namespace rondo::fault {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// Bandwidth is applied to pieces of 1/kPaceHz s. They are short enough to act like a slow link, and long enough for a
-// timer.
+// With the toxic Bandwidth, one step sends the bytes of 1/kPaceHz s. That time is short enough to act like a slow link,
+// and long enough for a timer.
 constexpr std::uint64_t kPaceHz = 200;
 
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) { return b > kNever - a ? kNever : a + b; }
@@ -146,8 +146,8 @@ Flow::Step Flow::NextEnd(TimePoint now) {
   return Finish(Step::Kind::kEnd);
 }
 
-// The front byte has the offset sent_. No byte of a toxic is skipped, because each step ends at an offset where a toxic
-// begins or ends.
+// Corrupts the front byte, which has the offset sent_. No byte to corrupt is skipped, because no step goes beyond an
+// offset at which a toxic begins.
 void Flow::CorruptFront() {
   for (Use& use : uses_) {
     const auto* const corrupt = std::get_if<Corrupt>(&use.toxicity->toxic);

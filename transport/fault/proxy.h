@@ -76,13 +76,14 @@ class Proxy {
   void Remove(const ToxicHandle& toxic);
   void RemoveAll();
 
-  // Pauses the listeners of that name ("": all). Until Resume no byte passes, and no connection is accepted. (The
-  // kernel lets clients connect, but they get no reply.) kInvalidArgument: there is no such listener.
+  // Pauses all listeners with the name `listener`; "": all listeners. Until Resume no byte passes, and no connection is
+  // accepted. (The kernel lets clients connect, but they get no reply.) kInvalidArgument: no listener has this name.
   Status Pause(const std::string& listener);
   Status Resume(const std::string& listener);
 
-  // Stops listening at the ports of these listeners, so that clients are refused. Current connections continue. The
-  // proxy reserves the ports, so that AcceptAgain can use them again. kResource, kAddressInUse: the call failed.
+  // Stops listening at the ports of all listeners with the name `listener`, so that clients are refused. Current
+  // connections continue. The proxy reserves the ports, so that AcceptAgain can use them again. kResource,
+  // kAddressInUse: the call failed.
   Status Refuse(const std::string& listener);
   Status AcceptAgain(const std::string& listener);
 

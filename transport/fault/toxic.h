@@ -1,9 +1,9 @@
-// Toxics: what a proxy can do to the bytes that it forwards, and to which bytes. They are those of toxiproxy, and some
-// more.
+// A toxic is a fault that a proxy applies to bytes that it forwards. A scope says to which bytes. The toxics are those
+// of toxiproxy, and some more.
 //
-// A connection is two streams, one per direction. The bytes of each are counted from 0. A toxic affects the streams
-// that its scope names, from byte `from_byte` up to but not including byte `to_byte`. All other bytes pass unchanged. A
-// toxic for a single byte (reset_peer, limit_data, corrupt) uses only `from_byte`.
+// A connection is two streams, one per direction. The bytes of each stream are counted from 0. A toxic affects the
+// streams that its scope names, from byte `from_byte` up to but not including byte `to_byte`. All other bytes pass
+// unchanged. A toxic for a single byte (reset_peer, limit_data, corrupt) uses only `from_byte`.
 //
 // Thread rule: plain values; functions are pure.
 #pragma once

@@ -26,7 +26,7 @@ struct EndpointSetUp {
   std::vector<bool> by_rdma;                           // by rank: the result of MayUseRdma
   std::vector<std::shared_ptr<const Device>> devices;  // at least one, in the order in which lanes try them
   std::size_t ring_bytes = 0;
-  std::shared_ptr<const Registrations> registered;  // its regions have their keys in the order of `devices`
+  std::shared_ptr<const Registrations> registered;  // the keys of each region are in the order of `devices`
   QueuePairOptions connection;
   bool may_be_plain = true;
   Logger* logger = nullptr;

@@ -89,8 +89,8 @@ std::string List(const std::vector<Port>& ports) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
-// Ranks a GID; smaller is better. RoCE version 2 is better because it can be routed. IPv4 is better because all
-// networks have it. Link-local addresses are worse because they are valid on one link only.
+// Rates a GID; a smaller number is better. RoCE version 2 is better because it can be routed. IPv4 is better because
+// all networks have it. Link-local addresses are worse because they are valid on one link only.
 int Rank(const Gid& gid) {
   if (gid.type == Gid::Type::kInfiniBand) return gid.index;
   const IpAddress ip = gid.ip();

@@ -32,7 +32,7 @@ struct QueuePairOptions {
   std::uint32_t sends = 0;         // the largest number of outstanding sends
   std::uint32_t receives = 0;      // the largest number of outstanding receives
   std::uint32_t pieces = 1;        // the largest number of pieces of memory that one send gathers
-  std::uint32_t inline_bytes = 0;  // the wanted number; inline_bytes() returns the number that the device allows
+  std::uint32_t inline_bytes = 0;  // the wanted number of inline bytes; inline_bytes() returns the allowed number
   // An unacknowledged packet is sent again after 4.096 us x 2^timeout_exponent, `retries` times.
   std::uint8_t timeout_exponent = 16;
   std::uint8_t retries = 6;  // at most 6, because 7 means "without limit" to some drivers

@@ -22,7 +22,7 @@ namespace rondo::ib {
 struct Region {
   Bytes memory;
   std::vector<std::uint32_t> keys;  // local keys, by the index of the device in the transport's list
-  // Keys with which a peer's device may write to the memory; empty: it must not.
+  // Keys that let a peer's device write to the memory; empty: no peer can write to it.
   std::vector<std::uint32_t> remote_keys = {};
   bool of_device = false;  // memory of a device, such as a GPU
 };

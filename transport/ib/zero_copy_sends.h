@@ -20,7 +20,7 @@ inline constexpr std::size_t kLeastZeroCopyBytes = 16 * 1024;
 
 class ZeroCopySends {
  public:
-  // The maximum number of sends: as many of kLeastZeroCopyBytes as fit into a ring of 1 MiB.
+  // The maximum number of sends. A ring of 1 MiB has room for this many sends of kLeastZeroCopyBytes.
   static constexpr std::size_t kMax = 64;
 
   bool full() const { return count_ == kMax; }

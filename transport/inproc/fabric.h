@@ -115,9 +115,10 @@ class InprocFabric {
 
   struct Seat {
     std::shared_ptr<InprocStation> station;
-    std::uint32_t incarnation = 0;  // the number of this endpoint among all endpoints of that name on that rank
+    std::uint32_t incarnation = 0;  // the number of this endpoint among all endpoints of its name on its rank
   };
-  // kInvalidArgument: an endpoint of that name is open on that rank. kResource: no descriptor is left.
+  // kInvalidArgument: the rank already has an open endpoint with this communicator and rail. kResource: no descriptor
+  // is left.
   Result<Seat> OpenStation(Rank network_rank, const EndpointConfig& config);
   // Ends the control connections. Each peer to which no goodbye was sent gets a loss.
   void CloseStation(const std::shared_ptr<InprocStation>& station);

@@ -50,9 +50,9 @@ struct InprocTally {
 };
 
 struct Stream {
-  // The largest numbers of ranges outside the ring, and of advertised buffers, at a time. At these limits Write accepts
-  // fewer bytes, and Expect returns false.
+  // The largest number of ranges outside the ring at a time. At this limit Write accepts fewer bytes.
   static constexpr std::size_t kMaxExtents = 256;
+  // The largest number of advertised buffers at a time. At this limit Expect returns false.
   static constexpr std::size_t kMaxWindows = 256;
 
   struct Extent {

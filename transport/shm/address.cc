@@ -23,7 +23,7 @@ std::string Encode(const ShmAddress& address) {
 
 Result<ShmAddress> DecodeShmAddress(std::string_view text) {
   if (!text.starts_with(kAddressMagic))
-    return Fail(ErrorCode::kInvalidArgument, "not an address of the shared-memory transport");
+    return Fail(ErrorCode::kInvalidArgument, "it is not an address of the shared-memory transport");
   text.remove_prefix(kAddressMagic.size());
   ShmAddress address;
   for (std::string* field : {&address.host_id, &address.instance}) {

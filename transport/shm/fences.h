@@ -1,6 +1,6 @@
-// Fences of unequal cost between threads of all processes of this machine that have called JoinFences, by membarrier
-// (man 2). They are for two sides that each store and then load, where one side does so often and the other rarely. The
-// frequent side then needs no processor fence.
+// Two fences of unequal cost, made by membarrier (man 2). They are for two threads that each store a value and then
+// load another one: the frequent side does so often, the rare side rarely. The frequent side then needs no processor
+// fence. The threads may belong to different processes of this machine. Each process must have called JoinFences.
 //
 //   frequent side        rare side
 //   x = 1                y = 1

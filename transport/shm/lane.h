@@ -55,7 +55,7 @@ struct LaneContext {
   int signal = -1;          // this endpoint's event descriptor, which is passed to the peer
   std::string peer_socket;  // the abstract name of the peer's endpoint
   std::function<std::optional<ConnectRequest>(const ConnectMessage&)>
-      find_request;  // the peer's request that has this nonce; empty: it has not arrived yet
+      find_request;  // returns the peer's request with the given nonce; empty: it has not arrived yet
   std::function<bool(Nonce&)> draw_nonce;
   std::function<void(std::string_view)> step;
 };

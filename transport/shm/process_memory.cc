@@ -18,7 +18,8 @@ Status CheckCmaProbe(const CmaProbe& probe) {
   Nonce found{};
   RONDO_TRY(ReadMemoryOf(probe.process, probe.address, std::as_writable_bytes(std::span(found))));
   if (found != probe.nonce)
-    return Fail(ErrorCode::kResource, "here, process id {} is a different process", probe.process);
+    return Fail(ErrorCode::kResource, "in this PID namespace, process id {} does not belong to the peer",
+                probe.process);
   return {};
 }
 

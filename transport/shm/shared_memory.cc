@@ -38,8 +38,8 @@ std::uint64_t KeptOf(std::uint64_t limit) { return std::min(limit / 2, kMaxKeptB
 
 std::string MiB(std::uint64_t bytes) { return fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
-// Allocates the memory piece by piece, because if a signal arrives, kernels before 6.10 undo all that the current call
-// has allocated. After each signal the pieces are smaller.
+// Allocates the memory piece by piece. If a signal arrives during a call, kernels before 6.10 undo all that this call
+// has allocated. So the pieces become smaller after each signal.
 bool Take(int fd, std::size_t bytes) {
   constexpr std::size_t kLeast = 64 << 10;
   std::size_t piece = 8 << 20;

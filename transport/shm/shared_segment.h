@@ -18,7 +18,7 @@
 // each rank tries whether it can read the memory of all others (process_memory.h). It uses the probes that the ranks
 // stored in the segment before they sent "mapped".
 //
-// Sleeping: a rank that arms sets its bit, then checks again for published values. A rank that publishes loads the bits
+// Sleeping: Arm sets the bit of its rank, then checks again for published values. A rank that publishes loads the bits
 // afterwards, clears them, and wakes those ranks. Both ranks have a fence between store and load, so at least one of
 // them sees the other's store (transport/doorbell.h). A publisher's fence is light (fences.h), because a rank publishes
 // often. If JoinFences fails on one rank, all ranks use full fences.
@@ -140,10 +140,11 @@ class ShmSharedSegment final : public SharedSegment {
   SharedMemory memory_;
   std::vector<Fd> signals_;  // by rank
   RegionExchange regions_;
-  Nonce nonce_{};                        // the nonce of this rank's probe
-  std::string why_not_read_;             // empty: this rank can read all others' memory
-  std::vector<std::int32_t> processes_;  // process numbers in the order of ranks; complete if all can be read
-  const bool joined_fences_;             // whether the constructor has joined the fences (fences.h)
+  Nonce nonce_{};             // the nonce of this rank's probe
+  std::string why_not_read_;  // empty: this rank can read all others' memory
+  // By rank: the number of its process. Complete if this rank can read all others' memory.
+  std::vector<std::int32_t> processes_;
+  const bool joined_fences_;  // whether the constructor has joined the fences (fences.h)
   bool fences_are_light_ = false;
   std::array<Bytes, 8> found_readable_{};  // the pieces of this rank's memory that were found readable most recently
   std::size_t next_found_ = 0;

@@ -20,7 +20,7 @@ namespace shm {
 namespace {
 
 constexpr int kBacklog = 1024;
-// Smaller memory is no region, because each region takes a descriptor.
+// Smaller memory is not made a region, because each region takes a descriptor.
 constexpr std::size_t kLeastRegionBytes = 64 * 1024;
 
 class ShmTransport final : public Transport {

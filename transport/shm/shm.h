@@ -31,7 +31,7 @@ struct ShmOptions {
   std::size_t ring_bytes = 256 * 1024;
   Logger* logger = nullptr;  // must outlive the transport
   // For tests: called after each step of setting up shared memory ("lane called", "segment mapped", ...). A test may
-  // end the process there.
+  // end the process during the call.
   std::function<void(std::string_view step)> watch_steps = {};
 };
 

@@ -155,7 +155,8 @@ Result<SimCore::Seat> SimCore::OpenStation(Place place, const EndpointConfig& co
   station->observer = config.observer;
   for (const Place& member : group) station->instances.push_back(processes_[member.process].instance);
   station->Touch();
-  // These calls are scheduled as an event, because the observer may not be ready before this function has returned.
+  // A later event answers waiting clients and calls the observer, because the observer may not be ready before this
+  // function has returned.
   if (options_.control_thread || !station->held.empty())
     Schedule(clock()->Now(), {Kind::kTimer, place.network_rank, place.network_rank, 0}, [this, station] {
       for (const auto& answer : std::exchange(station->held, {})) answer();

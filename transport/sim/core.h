@@ -1,6 +1,6 @@
-// The simulated network: a queue of events on virtual time, the buffers of lanes, and which ranks are connected.
-// core.cc has the queue and the lanes. control.cc has control connections, and how connections are made. faults.cc has
-// the faults.
+// The simulated network: a queue of events on virtual time, the buffers of lanes, and the connections between ranks.
+// core.cc has the queue and the lanes. control.cc makes connections and carries control messages. faults.cc has the
+// faults.
 #pragma once
 
 #include <compare>
@@ -298,7 +298,7 @@ class SimCore {
   void SendLoss(const std::shared_ptr<SimStation>& dead, SimStation::Peer& peer, const std::string& how);
   void LoseControl(SimStation& station, Rank peer, ErrorCode code, const std::string& message);
   void QueueLoss(SimStation& station, Rank peer, const std::string& how);
-  // Runs `action` now. If the rank is paused, runs it when the pause ends or the rank is killed. `action` must check
+  // Runs `action` at once, or, if the rank is paused, when the pause ends or the rank is killed. `action` must check
   // whether the rank was killed.
   void WhenItRuns(Rank rank, std::function<void()> action);
 

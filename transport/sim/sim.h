@@ -162,9 +162,9 @@ class SimNetwork {
   void Partition(std::span<const Rank> from, std::span<const Rank> to, TimePoint at,
                  TimePoint until = TimePoint::max());
 
-  // Resets the first matching connection on which byte `at_byte` of this direction would arrive. That byte and all
-  // later bytes are lost in both directions. A lane fails at both ends (kConnectionReset), and no death is reported. If
-  // a control connection is reset, each side loses the other (kPeerLost).
+  // Resets the first connection that matches `stream` and on which byte `at_byte` of the stream would arrive. That byte
+  // and all later bytes are lost in both directions. A lane fails at both ends (kConnectionReset), and no death is
+  // reported. If a control connection is reset, each side loses the other (kPeerLost).
   void Cut(const SimStream& stream, std::uint64_t at_byte);
 
   // Both functions flip one bit of a lane's stream on its way. They do not support control connections.

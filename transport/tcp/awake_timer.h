@@ -54,7 +54,7 @@ class AwakeTimer {
 
   asio::steady_timer timer_;
   Duration left_ = Duration::zero();
-  std::uint64_t wait_ = 0;  // counts the calls of cancel, by which the handler of a slice sees that its wait is over
+  std::uint64_t wait_ = 0;  // counts the calls of cancel, so that a slice's handler notices that it was cancelled
 };
 
 }  // namespace rondo::tcp

@@ -327,8 +327,7 @@ Duration Connector::ReachTime() const { return std::min<Duration>(plan_.reach_ti
 void Connector::OnReachTimeout() {
   if (std::find(taken_.begin(), taken_.end(), true) != taken_.end()) return;
   if (const std::string why = WhyRefusedHere(); !why.empty())
-    return Finish(
-        Fail(ErrorCode::kResource, "no connection to {}, because this host refuses it: {}", plan_.peer_name, why));
+    return Finish(Fail(ErrorCode::kResource, "this rank cannot start a connection to {}: {}", plan_.peer_name, why));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {}, because none of its addresses accepted one within {:.3g} s: {}; {}. Other "
               "addresses can be chosen with --interface or --address on either side",
@@ -344,7 +343,7 @@ void Connector::OnDeadline() {
                        seconds, list));
   }
   if (const std::string why = WhyRefusedHere(); !why.empty())
-    return Finish(Fail(ErrorCode::kResource, "no connection to {} within {:.3g} s, because this host refuses it: {}",
+    return Finish(Fail(ErrorCode::kResource, "this rank could not start a connection to {} within {:.3g} s: {}",
                        plan_.peer_name, seconds, why));
   Finish(Fail(ErrorCode::kUnreachable,
               "no connection to {} within {:.3g} s: {}. Other addresses can be chosen with --interface or --address on "

@@ -34,7 +34,7 @@ struct ConnectPlan {
   std::uint32_t rail = 0;
   int buffer_bytes = 0;
   std::vector<std::string> congestion_control;
-  Duration timeout{};            // limits the whole connection, with all attempts
+  Duration timeout{};            // limits the time until `done` is called
   Duration reach_timeout{};      // limits the time until some address accepts a connection
   Duration handshake_timeout{};  // limits the time from the connection to the first reply
   std::string peer_name;         // "rank 2 (host b)", for errors

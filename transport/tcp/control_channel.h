@@ -36,7 +36,7 @@ class ControlChannel {
   void Begin(int fd, Wire wire);
   // Receives like Wire::Receive. If TLS fails, `why` is set to the reason.
   ssize_t Receive(MutableBytes to, std::string& why);
-  // Whether Receive would return bytes that are already in this process, and so make no descriptor readable.
+  // Whether bytes for Receive are already in this process. Such bytes make no descriptor readable.
   bool HasReceived() const;
   // Sends waiting bytes. True: no bytes wait any more.
   bool Flush();

@@ -159,7 +159,7 @@ struct ControlPlane::Impl {
   asio::io_context io;
   asio::executor_work_guard<asio::io_context::executor_type> work;
 
-  // Only the control thread uses the members from here to `names`:
+  // Only the control thread uses the members from here to `warned_of_networks`:
   HandshakeAcceptor acceptor;
   std::map<Name, std::shared_ptr<Group>> groups;
   std::map<Name, std::vector<IncomingPtr>> held;

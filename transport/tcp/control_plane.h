@@ -1,7 +1,7 @@
 // The control thread of a transport, with its listeners, its groups (one per endpoint), and the clients whose endpoint
 // is not open yet.
 //
-// Thread rule: any thread. Any thread except the control thread may destroy it, after its groups were closed.
+// Thread rule: any thread. Any thread except the control thread may destroy the object, after its groups were closed.
 #pragma once
 
 #include <cstdint>

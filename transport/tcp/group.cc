@@ -316,9 +316,10 @@ void Group::OnControlReadable(const PeerPtr& peer) {
     const ssize_t got = peer->channel->Receive(bytes, tls_failure);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (!tls_failure.empty()) {
-      return EndPeer(peer, ErrorAbout(peer->rank, ErrorCode::kCorrupt,
-                                      fmt::format("the control connection of {}: {}", NameOf(peer->rank), tls_failure),
-                                      peer->address));
+      return EndPeer(peer,
+                     ErrorAbout(peer->rank, ErrorCode::kCorrupt,
+                                fmt::format("the control connection to {} failed: {}", NameOf(peer->rank), tls_failure),
+                                peer->address));
     }
     if (got <= 0) {
       if (peer->goodbye || shut_down_ || !left_behind().empty()) return EndPeer(peer, std::nullopt);

@@ -87,8 +87,8 @@ class MessageReader {
   Status Feed(Bytes bytes);
   bool complete() const { return body_bytes_known_ && collected_.size() == kPreambleBytes + body_bytes_; }
 
-  // REQUIRES: complete(), and this reader was made for that kind of message. kProtocol: a field is wrong; the error
-  // names it.
+  // REQUIRES: complete(), and the reader was made for the kind of message that the function returns. kProtocol: a field
+  // is wrong; the error names it.
   Result<Hello> hello() const;
   Result<Reply> reply() const;
   Result<TokenProof> proof() const;

@@ -72,7 +72,7 @@ struct TcpOptions {
   std::vector<std::string> addresses = {};
   std::string interface = {};  // an expression that selects interfaces (interfaces.h): "eth0", "^docker0,lo"
   std::uint16_t port = 0;      // 0: any free port of `ports`
-  PortRange ports = {};        // if not set: the range from which the system chooses
+  PortRange ports = {};        // if not set: the system chooses from its own range
 
   // Sizes for SO_SNDBUF and SO_RCVBUF of lanes. 0 leaves the kernel's own tuning on, which is better: it begins with
   // small buffers and lets them grow to the path's bandwidth times delay. A fixed size is cut to net.core.?mem_max.

@@ -1,9 +1,9 @@
 // A lane with one socket, which carries TLS records.
 //
 // Sending. Write encrypts at most kTlsLaneBatchRecords records, and begins the next batch only when the kernel has
-// taken the whole previous batch. So only the memory from which the latest batch was taken is still in use, and
-// accepted bytes do not wait here while the owner does other work. released() counts bytes that the kernel has taken,
-// not encrypted bytes. So when an operation has ended, none of its bytes wait in this process.
+// taken the whole previous batch. So at most one batch of accepted bytes waits in this process while the owner does
+// other work. released() counts bytes that the kernel has taken, not encrypted bytes. So when an operation has ended,
+// none of its bytes wait in this process.
 //
 // Receiving. One recv takes up to kTlsLaneBufferBytes of records. ReadInto decrypts straight into the destination,
 // except for bytes that a Peek has already decrypted into the lane's ring.

@@ -67,7 +67,7 @@ class UpgradedLane : public Lane {
   const Rank self_;
   const std::uint32_t index_;
   LaneState state_ = LaneState::kConnecting;
-  // This lane's own failure; empty: if the lane has failed, the base lane's failure is the reason.
+  // This lane's own failure. If it is empty and the lane has failed, the reason is the base lane's failure.
   std::optional<Error> failure_;
   bool may_send_ = true;
   bool revoked_ = false;

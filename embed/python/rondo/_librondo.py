@@ -68,6 +68,6 @@ def load(path, functions=()):
         _check_version(library, path)
     missing = [name for name in functions if not hasattr(library, name)]
     if missing:
-        raise ImportError(f"{_path_of(library)} ({_version_of(library)}) has no {missing[0]}, which this package needs: it is of another "
-                          "build. Install the packages rondo and rondo_torch, and librondo, of one build")  # fmt: skip
+        raise ImportError(f"{_path_of(library)} ({_version_of(library)}) has no {missing[0]}, which this package needs: that library is "
+                          "from another build. Install rondo, rondo_torch and librondo from the same build")  # fmt: skip
     return library

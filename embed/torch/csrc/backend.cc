@@ -99,7 +99,8 @@ RondoBackend::~RondoBackend() {
   if (getpid() == process_) {
     shared_.reset();
   } else {
-    (void)shared_.release();  // a forked child must not destroy it, because the executor's threads belong to the parent
+    // A forked child must not destroy the executor in shared_, because the executor's threads belong to the parent.
+    (void)shared_.release();
   }
 }
 
@@ -227,7 +228,8 @@ WorkPtr RondoBackend::Run(RondoWork::Parts parts, milliseconds timeout, const St
 }
 
 WorkPtr RondoBackend::RunCollective(RondoWork::Parts parts, milliseconds timeout, const Start& start, double scale) {
-  if (parts.side == nullptr) {  // this calls Python, so it must not happen while the lock is held
+  // IsCurrentCaptured calls Python, so it must be called before this thread holds the lock `issuing_`.
+  if (parts.side == nullptr) {
     const c10::Device device = DeviceOf({&parts.held, &parts.outputs, &parts.inputs}, parts.title);
     parts.captured = !device.is_cpu() && SideStream::IsCurrentCaptured(device);
   }

@@ -45,9 +45,9 @@ static Tensors PartsOf(const Tensors& wholes, const Tensors& parts, int rank, in
     CheckDense(parts[i], what);
     TORCH_CHECK(wholes[i].scalar_type() == parts[0].scalar_type() && parts[i].scalar_type() == parts[0].scalar_type(),
                 what, ": all tensors must have the same type");
-    TORCH_CHECK(wholes[i].numel() == parts[i].numel() * size, what, ": the tensor of all ranks has ", wholes[i].numel(),
-                " elements; expected ", size, " times ", parts[i].numel());
-    TORCH_CHECK(wholes[i].is_contiguous(), what, ": the tensor of all ranks must be contiguous");
+    TORCH_CHECK(wholes[i].numel() == parts[i].numel() * size, what, ": the tensor with the parts of all ranks has ",
+                wholes[i].numel(), " elements; expected ", size, " times ", parts[i].numel());
+    TORCH_CHECK(wholes[i].is_contiguous(), what, ": the tensor with the parts of all ranks must be contiguous");
     of_rank.push_back(wholes[i].view({size, parts[i].numel()}).select(0, rank).view(parts[i].sizes()));
   }
   return of_rank;

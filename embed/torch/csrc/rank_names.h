@@ -10,8 +10,9 @@
 namespace rondo_torch {
 
 struct RankNames {
-  // For a group of only some of the job's ranks: its name, and the job's ranks indexed by rank of the group. Empty if
-  // both numberings are equal. Also empty with torch 1.13, because it does not supply these values.
+  // The name of a group that has only some of the job's ranks, and for each rank in the group its rank in the job.
+  // Empty if every rank has the same number in the group as in the job. Also empty with torch 1.13, because torch 1.13
+  // does not supply these values.
   std::string group;
   std::vector<int32_t> job_ranks;
 

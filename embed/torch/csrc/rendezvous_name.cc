@@ -60,7 +60,7 @@ std::string Host(c10d::Store& store, int size, std::chrono::milliseconds timeout
     if (Clock::now() > until) {
       std::vector<int32_t> ranks;
       for (const auto& [rank, answered] : missing) ranks.push_back(rank);
-      TORCH_CHECK(false, "rondo: Timed out : of ", size, " ranks these did not come within ", timeout.count(),
+      TORCH_CHECK(false, "rondo: Timed out : some of the ", size, " ranks did not come within ", timeout.count(),
                   " ms: ", names.Names(ranks));
     }
     std::this_thread::sleep_for(kPause);

@@ -42,8 +42,7 @@ void RunAndAwait(Start&& start, std::shared_ptr<const void> lent = nullptr) {
 // State that the operations of a group share. It outlives them.
 struct Shared {
   Executor executor;
-  // The number of operations in flight for which other ranks may need this rank, which are all operations except
-  // receives.
+  // The number of operations in flight for which other ranks may need this rank. Receives are not counted.
   std::atomic<int> owed{0};
   // Whether Ctrl-C has ended the wait for one of these operations, so that no thread waits for it any more.
   std::atomic<bool> interrupted{false};

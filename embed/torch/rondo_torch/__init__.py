@@ -168,7 +168,7 @@ def backend_of(group=None):
         backend = getattr(backend, "wrapped_pg", backend)  # the wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL
         if isinstance(backend, RondoBackend):
             return backend
-    raise ValueError("rondo is not a backend of that group")
+    raise ValueError("rondo is not a backend of the given group")
 
 
 class _Rendezvous:
@@ -187,7 +187,7 @@ class _Rendezvous:
         world size than before."""
         parts = urlsplit(url)
         if parts.netloc or parts.path.strip("/"):
-            raise ValueError(f"init_method {url!r} names a host or path: expected rondo://, which takes them from the environment")
+            raise ValueError(f"init_method {url!r} names a host or path: expected rondo:// alone, because the environment gives the address")
         if cls.process != os.getpid():
             where = f"env://?{parts.query}" if parts.query else "env://"
             cls.result = _backend.rendezvous(where, timeout, _settings_of(os.environ, "rondo"))

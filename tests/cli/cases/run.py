@@ -69,9 +69,9 @@ def run_takes_no_flags_of_the_command_for_its_own():
 tables(
     ("run_says_what_is_wrong_with_its_hosts", "run", [
         ("-N 2 --hosts localhost:2 -- true", 0),
-        ("-N 3 --hosts a,a -- true", 2, "--hosts: names 'a' twice"),
-        ("-N 7 --hosts a:2,b:4 -- true", 2, "--hosts: has room for 6 ranks, but -N asks for 7"),
-        ("-N 3 --hosts localhost:2 -- true", 2, "--hosts: has room for 2 ranks, but -N asks for 3"),
+        ("-N 3 --hosts a,a -- true", 2, "--hosts: the list names 'a' twice"),
+        ("-N 7 --hosts a:2,b:4 -- true", 2, "--hosts: the list has room for 6 ranks, but -N asks for 7"),
+        ("-N 3 --hosts localhost:2 -- true", 2, "--hosts: the list has room for 2 ranks, but -N asks for 3"),
         ("-N 2 --hosts fe80::1 -- true", 2, r"--hosts: expected HOST\[:RANKS\].*brackets"),
         ("-N 2 --hosts a --no-token -- true", 1, "--no-token: .*add --tls"),
         ("-N 2 --hosts a --ssh '/nowhere/ssh -v' -- true", 1, "'/nowhere/ssh' cannot be run.*--ssh"),

@@ -51,7 +51,7 @@ def an_unauthenticated_client_with_everything_but_the_token_is_refused_and_the_j
     outcome = rondo("run", "-N", "2", "--timeout", "15", "--", "sh", "-c", script, RONDO, *SMALL).exits(0)
     outcome.says("outsider ended with [1-9]", "guesser ended with [1-9]",
                  r"auth: store at 127\.0\.0\.1:\d+: the store has a job token, and this process has none",
-                 r"auth: store at 127\.0\.0\.1:\d+: this process's job token \(RONDO_TOKEN\) is not the store's",
+                 r"auth: store at 127\.0\.0\.1:\d+: this process \(RONDO_TOKEN\) and the store have different job tokens",
                  r"(?m)^\[0\] +4 +1 ")
 
 

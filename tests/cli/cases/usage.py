@@ -110,7 +110,7 @@ tables(
 def files_that_cannot_be_written_are_reported_before_anything_is_measured():
     rondo("perf", "all_reduce", "-N", "2", "--json", "/nowhere/x.json").exits(2).says("--json", "/nowhere/x.json").within(5)
     rondo("perf", "all_reduce", "-N", "2", "--baseline", "/nowhere/x.json").exits(2).says("--baseline", "/nowhere/x.json")
-    rondo("perf", "all_reduce", "-N", "2", *LONG, "--baseline", "/etc/passwd").exits(2).says("--baseline: /etc/passwd: not what").within(5)
+    rondo("perf", "all_reduce", "-N", "2", *LONG, "--baseline", "/etc/passwd").exits(2).says("--baseline: /etc/passwd: this is not what").within(5)
 
 
 @case

@@ -33,7 +33,8 @@ bool Run(State& state, const Launch& launch, std::uint64_t salt) {
     const std::unique_lock lock(state.mutex);
     auto place = state.memory.Resolve(reinterpret_cast<CUdeviceptr>(address), bytes);
     if (!place) return nullptr;
-    // Memory of another device can be reached only if this process opened it: no call enabled access between peers.
+    // A kernel can reach memory of another device only if this process opened the memory, because the fake driver has
+    // no call that enables access between devices.
     if (place->memory != nullptr && place->memory->context != launch.context) return nullptr;
     if (place->memory != nullptr) used.push_back(std::move(place->memory));
     return place->at;

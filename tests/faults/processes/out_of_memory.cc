@@ -4,9 +4,9 @@
 //   out_of_memory [--path tcp|tls|shm] [--every N] [--from K] [--to K]
 //
 // Each k must end within bounded time, with correct results or with typed errors. At least one of the errors must name
-// memory. No memory, descriptor or thread may remain. Reading a profile is tested alone in the same way. The program
-// prints a line for each path, and exits with 1 at the first k that fails the test. It writes a row for each path to
-// the file in RONDO_FAULT_ROWS (tests/faults/table).
+// memory as its cause. No memory, descriptor or thread may remain. Reading a profile is tested alone in the same way.
+// The program prints a line for each path, and exits with 1 at the first k that fails the test. It writes a row for
+// each path to the file in RONDO_FAULT_ROWS (tests/faults/table).
 #include <dirent.h>
 #include <fmt/core.h>
 #include <unistd.h>

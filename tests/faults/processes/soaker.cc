@@ -137,7 +137,7 @@ class Soaker {
   }
 
  private:
-  // Runs until an operation fails, the end is requested, or the generation is long enough.
+  // Runs until an operation fails, the end is requested, or kOperationsAGeneration operations are done.
   Status Generation() {
     const std::uint64_t generation = communicator_->report().generation;
     Random random(flags_.seed * 1'000'003 + generation);

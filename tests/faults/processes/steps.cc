@@ -31,7 +31,7 @@ constexpr Duration kHeldAtMost = std::chrono::minutes(2);
 constexpr std::uint64_t kLookForEndEvery = 8;  // number of sums between two checks of whether the file exists
 constexpr std::size_t kWorkElements = 100;     // number of elements of each sum in the steps that wait for a file
 
-// A sum that was issued and has not been waited for.
+// An issued sum for which no step has waited yet.
 struct Issued {
   std::vector<std::int64_t> values;
   Work work;

@@ -2,7 +2,7 @@
 // step `recover`, or at the end of the script if there is none. At the end it destroys its objects and reports "clean",
 // with the resources that remain.
 //
-//   connect [JOB_GENERATION]         connects to the others
+//   connect [JOB_GENERATION]         connects to the other ranks
 //   sums:N[:ELEMENTS]                computes N sums and checks them
 //   work                             computes and checks sums until one fails
 //   until:NAME                       computes and checks sums until rank 0 finds that the script has made the file NAME

@@ -53,7 +53,8 @@ Outcome BroadcastSpoilt(By by, Looks looks) {
     values.assign(kCount, 0);
     const Status status =
         c.Broadcast(values.data(), values.data(), kCount, DataType::kUint32, 0, {.algorithm = Algorithm::kDirect});
-    return ThenBarrier(c, status);  // the barrier is needed because a sender ends before its receivers have checked
+    // The barrier is needed because the sender's broadcast can end before the receivers have checked the bytes.
+    return ThenBarrier(c, status);
   });
   outcome.fired = by == By::kProxy ? flip->fired.count() : injector->fired(0).count();
   return outcome;

@@ -1,6 +1,6 @@
 // Tests communicators over real sockets whose connections the proxy cuts, silences, slices and slows. Each case checks
 // that its fault fired, and checks every rank's error. If the ranks can know the culprit and the operation, the case
-// also checks that all of them name the same ones.
+// also checks that all ranks name the same culprit and operation.
 #include <doctest/doctest.h>
 
 #include <array>

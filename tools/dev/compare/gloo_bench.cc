@@ -1,6 +1,6 @@
 // gloo_bench - Gloo's collectives over its TCP (or libuv) transport, float32 sum.
 //   gloo_bench -n N [options]         forks N ranks on this machine
-//   gloo_bench -n N -r RANK [...]     is one rank (the others elsewhere)
+//   gloo_bench -n N -r RANK [...]     runs one rank; the other ranks are started separately
 // options:
 //   -d DIR    rendezvous folder (a FileStore); it must be new to each run
 //   -h HOST   local address to bind (default 127.0.0.1)   -T tcp|uv

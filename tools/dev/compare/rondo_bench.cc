@@ -64,7 +64,7 @@ struct Freed {
 // A buffer of plain memory, or one that the communicator allocates.
 class Buffer {
  public:
-  Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): a rank that needs no such buffer
+  Buffer(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): implicit, for ranks that need no such buffer
   explicit Buffer(size_t bytes) : plain_(static_cast<float*>(bench_alloc(bytes))) {}
   Buffer(Communicator& communicator, size_t bytes) {
     auto memory = communicator.Allocate(bytes);

@@ -186,7 +186,7 @@ class Results:
             raise CompareError(f"{self.path} is not a file of runs: {error}") from None
         for name in ("versions", "programs", "machine"):
             if self.header.get(name) != header[name]:
-                raise CompareError(f"{self.path} was begun with another {name}: {self.header.get(name)}, now {header[name]}")
+                raise CompareError(f"{self.path} was begun with other values of '{name}': {self.header.get(name)}; the values now are {header[name]}")
         if len(whole) != len(lines):
             self.path.write_text("".join(line + "\n" for line in whole))
 

@@ -168,6 +168,6 @@ if RANK == SIZE - 1:
     with raises(TypeError, type(wrong).__name__):
         rondo.allreduce(wrong)
 else:
-    with raises(rondo.Mismatch, f"rank {SIZE - 1} refused its call and closed (allreduce: TypeError: Rondo supports", type(wrong).__name__):
+    with raises(rondo.Mismatch, f"rank {SIZE - 1} refused a call of its program (allreduce: TypeError: Rondo supports", type(wrong).__name__):
         rondo.allreduce(np.ones(1), op=rondo.Sum)  # may already fail for the same reason
         rondo.allreduce(make(np.ones(3, np.float32)))

@@ -25,6 +25,6 @@ else:
         select.select([os.pidfd_open(int(note.read_text()))], [], [])
     except ProcessLookupError:
         pass
-    with raises(rondo.Mismatch, "rank 2 refused its call and closed (allreduce: TypeError: ", "int16"):
+    with raises(rondo.Mismatch, "rank 2 refused a call of its program (allreduce: TypeError: ", "int16"):
         rondo.allreduce(np.ones(3))
     print("the refusal was reported")

@@ -181,10 +181,10 @@ def refused_by_one():
             rondo.barrier()
             with raises(TypeError, "not list"):
                 call(wrong)
-            with raises(rondo.Mismatch, "refused its call and closed"):
+            with raises(rondo.Mismatch, "refused a call of its program"):
                 rondo.shutdown()
         else:
-            words = f"rank {odd} refused its call and closed ({name}: TypeError: Rondo supports NumPy arrays and objects that export DLPack, not list)"
+            words = f"rank {odd} refused a call of its program ({name}: TypeError: Rondo supports NumPy arrays and objects that export DLPack, not list)"
             with raises(rondo.Mismatch, words):
                 rondo.barrier()  # may already fail for the same reason
                 call(right)

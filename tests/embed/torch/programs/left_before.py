@@ -43,5 +43,5 @@ else:
             pass
     said = raised(lambda: dist.all_reduce(torch.ones(3)))
     put(f"over {RANK}")
-    expect("rank 2 refused its call and closed (all_reduce: rondo does not reduce elements of type Short" in said, said)
+    expect("rank 2 refused a call of its program (all_reduce: rondo does not reduce elements of type Short" in said, said)
     dist.destroy_process_group()

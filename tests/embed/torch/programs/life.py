@@ -263,7 +263,7 @@ def a_rank_is_missing():
         return
     store = dist.TCPStore("127.0.0.1", 0, 1, True)
     said = raised(lambda: rondo_torch.RondoBackend(store, 0, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
-    expect("Timed out" in said and f"of {WORLD} ranks these did not come within 1000 ms: rank 1" in said, said)
+    expect("Timed out" in said and f"some of the {WORLD} ranks did not come within 1000 ms: rank 1" in said, said)
     said = raised(lambda: rondo_torch.RondoBackend(store, 1, WORLD, datetime.timedelta(seconds=1), rondo_torch.Settings()))
     expect("rank 0 did not answer rank 1 within 1000 ms" in said, said)
 

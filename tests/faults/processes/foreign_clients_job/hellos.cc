@@ -74,7 +74,7 @@ struct Job {
   Nonce nonce{};  // used if there is a token; the same in all hellos, so that a hello can be repeated
 };
 
-// The first bytes for rank `to`, as the connected rank `hello.from` would send them.
+// The first bytes that another rank of the job would send to rank `to`, and wrong copies of these bytes.
 nlohmann::json PortOfRank(Rank to, const std::vector<tcp::TcpAddress>& ranks, const Job& job) {
   const int world = static_cast<int>(ranks.size());
   const tcp::TcpAddress& called = ranks[static_cast<std::size_t>(to)];
