@@ -164,7 +164,7 @@ class Lines final : public Logger {
   std::string lines_;
 };
 
-TEST_CASE("Where adapters take no such memory it goes by way of the host, and each allocation is asked for once") {
+TEST_CASE("Where adapters take no such memory it goes through host memory, and each allocation is asked for once") {
   Lines lines;
   const auto refused = [](Communicator& communicator, Own& own) {
     own.adapters.Refuse();
@@ -183,7 +183,7 @@ TEST_CASE("Where adapters take no such memory it goes by way of the host, and ea
                                                "adapters take no memory of devices") != std::string::npos);
 }
 
-TEST_CASE("Where a lane sends no such memory, or a processor is to look at it, it goes by way of the host") {
+TEST_CASE("Where a lane sends no such memory, or a processor is to look at it, it goes through host memory") {
   for (const bool checksums : {false, true})
     OnAdapters(
         2,
@@ -196,7 +196,7 @@ TEST_CASE("Where a lane sends no such memory, or a processor is to look at it, i
         [checksums](CommunicatorOptions& options) { options.checksums = checksums; });
 }
 
-TEST_CASE("What is widened or compared goes by way of the host") {
+TEST_CASE("What is widened or compared goes through host memory") {
   OnAdapters(2, [](Communicator& communicator, Own& own) {
     Connect(communicator, own);
     const std::uint64_t sent = own.adapters.bytes_sent();

@@ -239,7 +239,7 @@ TEST_CASE("Results on devices are compared, widened, averaged and combined by us
   });
 }
 
-TEST_CASE("Averages whose sums are beyond their type are right by way of the host, too, in many windows") {
+TEST_CASE("Averages whose sums are beyond their type are right through host memory, too, in many windows") {
   InprocNetwork network(3, {});
   OnDevices(network, [](Communicator& communicator, OwnDevice& own) {
     for (const DataType type : extreme::kTypes)

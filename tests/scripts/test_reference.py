@@ -35,6 +35,8 @@ Options:
   -i,--step-bytes BYTES Excludes: --step-factor --sizes
                                   Add this
   --in-flight N Needs: --matrix   Messages in flight
+  --min-gbps GB Needs: --matrices Exit code 1 if
+                                  a pair is slower
 
 Every rank finds:
   RANK      its number
@@ -86,14 +88,15 @@ class Commands(unittest.TestCase):
     def test_a_help_is_taken_apart(self):
         sections = reference.sections_of(HELP)
         self.assertEqual(reference.rows_of(sections["Positionals"]), [("command CMD ... REQUIRED", "The command")])
-        self.assertEqual([row[1] for row in reference.rows_of(sections["Options"])], ["Print this help message and exit", "Add this", "Messages in flight"])
+        self.assertEqual([row[1] for row in reference.rows_of(sections["Options"])],
+                         ["Print this help message and exit", "Add this", "Messages in flight", "Exit code 1 if a pair is slower"])  # fmt: skip
         self.assertEqual(sections["after"], "Every rank finds:\n  RANK      its number\n")
 
     def test_what_a_flag_needs_and_excludes_is_said(self):
         flags = [reference.split_notes(row) for row in reference.rows_of(reference.sections_of(HELP)["Options"])]
-        self.assertEqual([flag for flag, _, _ in flags], ["-h,--help", "-i,--step-bytes BYTES", "--in-flight N"])
+        self.assertEqual([flag for flag, _, _ in flags], ["-h,--help", "-i,--step-bytes BYTES", "--in-flight N", "--min-gbps GB"])
         self.assertEqual([reference.required(notes) for _, notes, _ in flags],
-                         ["", " (not with `--step-factor`, `--sizes`)", " (only with `--matrix`)"])  # fmt: skip
+                         ["", " (not with `--step-factor`, `--sizes`)", " (only with `--matrix`)", " (only with `--matrices`)"])  # fmt: skip
 
     def test_cells_show_what_markdown_would_take_as_its_own(self):
         self.assertEqual(reference.cell("a|b *c* `*d*` <e>"), r"a\|b \*c\* `*d*` \<e>")

@@ -58,7 +58,7 @@ void CheckEveryCollective(Communicator& communicator, OwnDevice& own) {
       }
 }
 
-TEST_CASE("Every collective is done where memory lies, and nothing goes by way of the host") {
+TEST_CASE("Every collective is done where memory lies, and nothing goes through host memory") {
   for (const int ranks : {2, 3, 4}) {
     OnShmDevices(ranks, [](Communicator& communicator, OwnDevice& own) {
       own.device->FailCopyAfter(0);  // makes any copy to or from the host fail
@@ -70,7 +70,7 @@ TEST_CASE("Every collective is done where memory lies, and nothing goes by way o
   }
 }
 
-TEST_CASE("Where one device does not reach the others' memory, or is not reached, all go by way of the host") {
+TEST_CASE("Where one device does not reach the others' memory, or is not reached, all go through host memory") {
   for (const bool reaches : {false, true}) {
     OnShmDevices(
         3,
@@ -170,7 +170,7 @@ TEST_CASE("Averages whose sums are beyond their type are right by the devices al
   });
 }
 
-TEST_CASE("Operations on the host, on devices and by way of the host follow each other as they please") {
+TEST_CASE("Operations on the host, on devices and through host memory follow each other as they please") {
   OnShmDevices(2, [](Communicator& communicator, OwnDevice& own) {
     PlainDeviceMemory& memory = own.Holding(plain::Values(3000, 1));
     const auto sum = [&](const OperationOptions& options) {
