@@ -42,9 +42,9 @@ Result<std::string> MakeTokenText(const RandomSource& random = SystemRandom);
 
 class JobToken {
  public:
-  // kInvalidArgument: `text` is empty, is longer than kMaxTokenBytes, or has a byte that is not printable ASCII or is a
-  // blank. The message names `what`, for example "variable RONDO_TOKEN", and never contains the text. kUnsupported:
-  // OpenSSL has no HMAC-SHA256.
+  // kInvalidArgument: `text` is empty, is longer than kMaxTokenBytes, or contains a blank or a byte that is not
+  // printable ASCII. The message names `what`, for example "variable RONDO_TOKEN", and never contains the text.
+  // kUnsupported: OpenSSL has no HMAC-SHA256.
   static Result<std::shared_ptr<const JobToken>> Make(std::string_view text, std::string_view what,
                                                       RandomSource random = SystemRandom);
   ~JobToken();

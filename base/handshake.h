@@ -9,7 +9,7 @@
 // If neither side has a token there is no challenge and no proof. If only one side has a token, or the tokens differ,
 // both sides get kAuth. docs/SECURITY.md says what this protects against.
 //
-// Thread rule: one-thread objects.
+// Thread rule: one thread at a time.
 #pragma once
 
 #include <memory>

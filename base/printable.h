@@ -1,8 +1,8 @@
 // Makes text that came from outside (a peer, a file, a variable) safe to show. This is necessary because a terminal
 // obeys control characters, and some formats accept only UTF-8.
 //
-// Errors and log lines do this whenever they are made (error.h, log.h). Code that writes foreign text elsewhere, or
-// needs it on one line, calls these functions.
+// The texts of errors and log lines are always made printable (error.h, log.h). Code that writes foreign text
+// elsewhere, or needs it on one line, calls these functions.
 #pragma once
 
 #include <cstdint>

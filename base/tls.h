@@ -97,8 +97,8 @@ inline bool BeginsTls(Bytes first) {
 //   received bytes   into Room(), then call Received(n), or ReceivedEnd() when the stream has ended;
 //   Unsent()         to the peer, then call Sent(n).
 //
-// Both buffers are allocated once and never grow.
-// Write and Read allocate nothing. Keys are changed after every kRecordsPerKey records.
+// The buffers of both directions are allocated once and never grow. Write and Read allocate nothing. Keys are changed
+// after every kRecordsPerKey records.
 //
 // After an error every call returns the same error. Unsent() may then hold an alert that tells the peer the reason:
 // send this alert before closing the connection.

@@ -90,8 +90,8 @@ Status TlsContext::SetUp() {
   if (context_ == nullptr) return Fail(ErrorCode::kOutOfMemory, "cannot create a TLS context: {}", FirstReason());
   SSL_CTX_set_app_data(context_, this);
   // AES-128-GCM is the fastest choice on processors with AES instructions, which are the common case. A handshake with
-  // X25519 takes half a millisecond less than with other groups. TLS 1.3 has no weak choices, but a machine's own
-  // policy (openssl.cnf) can forbid some of them.
+  // X25519 takes half a millisecond less than with other key exchanges. TLS 1.3 has no weak choices, but a machine's
+  // own policy (openssl.cnf) can forbid some of them.
   if (SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context_,
                                "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") != 1 ||

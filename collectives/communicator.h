@@ -15,7 +15,7 @@
 //              Input and output must not overlap, except in place: then they share memory as each collective says. A
 //              buffer may be null if it has no elements, or if the collective ignores it on this rank. After an error
 //              the output (and data in place) is undefined; an input that is not in place is unchanged.
-//   Counts     Counts are in elements. 0 and counts of more than 2^32 bytes are valid. `count` is the size of one
+//   Counts     Counts are in elements. 0 is valid, and data may exceed 2^32 bytes. `count` is the size of one
 //              block. A buffer with a block for each rank has the blocks packed in rank order: in a world of P ranks it
 //              has P * count elements (as in NCCL and MPI). The ...V forms take one count for each block instead: a
 //              span of world_size() counts, which the caller lends until the call returns. Their blocks are packed in
@@ -29,7 +29,7 @@
 //              call returns the first cause. If ranks disagree on an operation, they get kMismatch with both
 //              descriptors. The messages of a group's errors name each rank by its rank in the job, followed by its
 //              rank in the group; Error::culprit is a rank of the group. Damaged bytes give kCorrupt if checksums are
-//              on. Otherwise only the transport's own check can find them (TCP: 16 bits a segment).
+//              on. Otherwise only the transport's own check can find them (TCP: 16 bits for each segment).
 //   Deadlines  Every operation ends within its timeout, which counts from the call. The error of a timeout names the
 //              missing ranks. If this process is stopped for more than a second (Ctrl-Z, SIGSTOP), that time does not
 //              count.
@@ -106,7 +106,7 @@ struct Profile;
 // Identifies the process of a rank in error messages.
 struct PeerIdentity {
   std::string host;
-  std::string host_id;  // equal on two ranks only if they share a kernel and its network
+  std::string host_id;  // equal on two ranks only if they share a kernel and a network namespace
   std::uint64_t pid = 0;
   std::string address;  // from Transport::Address(); only the transports interpret it
   // The numeric address at which other ranks reach this one, for people. "": it is unknown, or there is no network.
@@ -318,9 +318,9 @@ class Communicator {
   Work AllGatherVAsync(const void* input, void* output, std::span<const std::uint64_t> counts, DataType type,
                        const OperationOptions& options = {});
 
-  // Combines inputs of world_size() blocks of `count` elements each, element by element; rank r gets block r of the
-  // result. In place: output is this rank's block of the input (NCCL's convention); the other blocks are then
-  // undefined.
+  // Every rank's input has world_size() blocks of `count` elements each. Combines the inputs element by element; rank r
+  // gets block r of the result. In place: output is this rank's block of the input (NCCL's convention); the other
+  // blocks are then undefined.
   Status ReduceScatter(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
                        const OperationOptions& options = {});
   Work ReduceScatterAsync(const void* input, void* output, std::uint64_t count, DataType type, ReduceOp op,
@@ -473,7 +473,7 @@ class Communicator {
 
   // Continues after ranks were lost. Returns the communicator of the next generation, with the surviving ranks, and
   // with joiners if the options leave room for them. Every rank that continues must call this, independently; no rank
-  // waits for one that is known to be dead. This communicator ends. All ranks close it, as by Close, unless it has
+  // waits for a rank that is known to be dead. This communicator ends. All ranks close it, as by Close, unless it has
   // failed or was aborted. Its groups (Split) are aborted. The new communicator shares nothing with the old one:
   // transport, lanes, shared memory and addresses are new, and connections from the old generation are refused. The
   // caller still has to destroy the old communicator, preferably at once. Operations of users must be defined again.

@@ -52,7 +52,7 @@ namespace rondo {
 
 class CommunicatorCore;
 
-// The name of a communicator in its job, and its ranks there. Equal on all its ranks.
+// The name of a communicator in the job, and the numbers of its ranks in the job. Equal on all these ranks.
 struct GroupName {
   std::string name = "0";
   std::string description = "default_pg";  // c10d's name for the group of all ranks

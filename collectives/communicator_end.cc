@@ -12,7 +12,7 @@ namespace rondo {
 
 // ---- abort ----
 
-// Aborts one child at a time, without the lock: ending a child may call functions of the user.
+// Aborts one child at a time, without the lock, because ending a child may call functions of the user.
 void CommunicatorCore::AbortChildren(std::string_view reason) {
   while (true) {
     const auto child = children_.Find([](const CommunicatorCore& one) { return !one.failure_.has_failed(); });

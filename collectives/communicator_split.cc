@@ -13,8 +13,8 @@
 namespace rondo {
 namespace {
 
-// Gives the group its share of the cores of each host, in proportion to its ranks there: other ranks of `all` use the
-// same cores.
+// Gives the group its share of the cores of each host, in proportion to its ranks on that host. The other ranks of
+// `all` use the same cores.
 void ShareCores(const std::vector<PeerIdentity>& all, std::vector<PeerIdentity>& group) {
   std::map<std::string_view, int> of_all, of_group;
   for (const PeerIdentity& one : all) ++of_all[one.host_id];

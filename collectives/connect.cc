@@ -75,7 +75,8 @@ Status AllOnOneHost(const Membership& membership) {
   return {};
 }
 
-// The first address that a rank publishes, whichever transports wrap TCP.
+// The first numeric address in the `address` that a rank publishes, whether TCP is used alone or together with shared
+// memory and RDMA. "": there is none.
 std::string NumericAddressOf(const std::string& address) {
   const std::vector<std::string> hosts = PublishedHosts(BaseOfIbAddress(BaseOfShmAddress(address)));
   return hosts.empty() ? "" : hosts.front();
@@ -276,7 +277,7 @@ struct CompletedRendezvous {
   Membership membership;
 };
 
-// The description of a process that has no transport, for the other ranks.
+// Describes this process to the other ranks if it has no transport.
 Member Nameless() {
   Member self;
   self.host = LocalHostName();

@@ -33,8 +33,8 @@ struct ConnectOptions {
   //     another process does;
   //   - file:///path: a file that all ranks can access;
   //   - env://: the launcher's settings (rondo run, torchrun, mpirun, mpiexec, srun), or RANK, WORLD_SIZE, MASTER_ADDR
-  //     and MASTER_PORT set by hand; read through `environment`. With MPICH and Slurm by PMI-2, a process can use
-  //     env:// only once.
+  //     and MASTER_PORT set by hand; read through `environment`. With MPICH, and with srun --mpi=pmi2, a process can
+  //     use env:// only once.
   std::string rendezvous = {};
   // If not null, the rendezvous uses this store, and `rendezvous` is ignored. Rank and world size must be given then;
   // the launcher's environment variables are not read. A network store must protect itself: the token only
@@ -89,8 +89,8 @@ struct ConnectOptions {
   CommunicatorOptions communicator = {};
   // Keeps the store after the rendezvous, so that Communicator::Rebuild can continue after ranks were lost. Costs an
   // idle connection (or an open file) per rank. Equal on all ranks. A rebuilt communicator can be rebuilt, too. The
-  // store must outlive the ranks: those of rondo run, rondo store and file:// do; one that a rank serves dies with that
-  // rank.
+  // store must outlive the ranks, as the stores of rondo run, rondo store and file:// do. A store that a rank serves
+  // ends with that rank.
   bool rebuildable = false;
   // This process joins a running job (`generation` is that of the job's first rendezvous). It is admitted when the
   // job's ranks rebuild with room for joiners: Connect waits for that, within `timeout`. It is then assigned its rank

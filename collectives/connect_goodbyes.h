@@ -1,4 +1,4 @@
-// Keeps the goodbyes of a job's ranks in the store of its rendezvous (communicator/kept_goodbyes.h). Not public.
+// Keeps the goodbyes of a job's ranks in the store of the job's rendezvous (communicator/kept_goodbyes.h). Not public.
 #pragma once
 
 #include <functional>

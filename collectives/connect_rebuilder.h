@@ -23,7 +23,8 @@ class RebuildClock {
 
   const std::shared_ptr<const Clock>& get() const { return clock_; }
   TimePoint Now() const { return clock_->Now(); }
-  // While the result exists, the time for which this process is stopped does not count. One thread at a time.
+  // While the result exists, this clock does not advance while this process is stopped, unless the caller of Connect
+  // gave the clock. One thread at a time.
   std::shared_ptr<const AwakeClockTicker> IgnoreStops() const {
     return awake_ == nullptr ? nullptr : StartTicking(awake_);
   }

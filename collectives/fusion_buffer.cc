@@ -122,7 +122,7 @@ Status FusionBuffer::Issue(const void* input, void* output, std::uint64_t count,
   while (true) {
     slot.work = communicator_.AllReduceAsync(input, output, count, type, op, operation);
     if (!slot.work.refused()) break;
-    // This refusal may come before all slots are pending, because the communicator's limit of pending operations may be
+    // kResource may come before all slots are in use, because the communicator's limit of pending operations may be
     // lower than the number of slots.
     if (slot.work.refused()->code() != ErrorCode::kResource || oldest_ == next_) return FailAll(*slot.work.refused());
     RONDO_TRY(FinishOldest(TimePoint::max()));

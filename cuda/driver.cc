@@ -9,7 +9,7 @@
 namespace rondo::cuda {
 namespace {
 
-// The text of a symbol after macro expansion. <cuda.h> defines versioned names as macros: cuMemAlloc is cuMemAlloc_v2.
+// The text of a symbol after macro expansion. <cuda.h> defines macros: cuMemAlloc is cuMemAlloc_v2.
 #define RONDO_CUDA_TEXT_OF(symbol) #symbol
 #define RONDO_CUDA_TEXT(symbol) RONDO_CUDA_TEXT_OF(symbol)
 

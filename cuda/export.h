@@ -14,8 +14,8 @@ namespace rondo::cuda {
 // (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). kUnsupported: no allocation contains `memory`.
 Result<ExportedMemory> Export(const Gpu& gpu, const std::byte* memory);
 
-// The identity of the allocation that contains `memory` now; no other allocation of this process has or had the same.
-// 0: there is no allocation.
+// The identity of the allocation that contains `memory` now. No two allocations of this process ever have the same
+// identity. 0: no allocation contains `memory`.
 std::uint64_t IdentityOf(const Gpu& gpu, const std::byte* memory);
 
 }  // namespace rondo::cuda

@@ -48,7 +48,7 @@ class Gpu {
     ~Use() {
       driver_.ThreadExchangeStreamCaptureMode(&mode_);
       CUcontext own;
-      // If the context was not pushed, it was destroyed, and the user's context is current.
+      // If the push failed, the GPU's context has been destroyed, and the user's context is still current.
       if (is_pushed_) driver_.CtxPopCurrent(&own);
     }
     Use(const Use&) = delete;

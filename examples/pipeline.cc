@@ -74,7 +74,8 @@ int RunStage(rondo::Communicator& communicator) {
   std::vector<Values> in(kMicroBatches, Values(kWidth)), out(kMicroBatches), back(kMicroBatches, Values(kWidth));
   std::vector<rondo::Work> activations(kMicroBatches), gradients(kMicroBatches), sends;
 
-  // The tag of a message is the number of its micro-batch. Forward and backward messages come from different ranks.
+  // The tag of a message is the number of its micro-batch. Forward and backward messages can have equal tags, because
+  // they come from different ranks.
   for (int m = 0; m < kMicroBatches; ++m) {
     const auto at = static_cast<std::size_t>(m);
     if (!first) activations[at] = communicator.RecvAsync(in[at].data(), kWidth, kType, stage - 1, m);

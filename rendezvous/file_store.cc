@@ -438,7 +438,8 @@ Status FileStore::CatchUp(Access access) {
         end_ += kRecordHeadBytes + body_bytes;
         continue;
       }
-      // If this is the last record of the file, the file has grown, but not all data of the record was written.
+      // The checksum is wrong. In the file's last record this means that the file has grown, but not all data of the
+      // record was written.
       torn = kRecordHeadBytes + body_bytes == left;
       if (!torn) return Damaged();
     }

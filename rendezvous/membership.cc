@@ -427,7 +427,7 @@ class RendezvousAttempt {
   }
 
   // Called when the wait has timed out: finds the missing ranks and publishes the failure. Success means that another
-  // process has written the outcome before.
+  // process has already written the outcome.
   Status TimedOut(const Error& store_error) {
     std::vector<std::string> keys;
     for (Rank rank = 0; rank < options_.world_size; ++rank) keys.push_back(ClaimKey(rank));

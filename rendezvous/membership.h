@@ -21,7 +21,7 @@ namespace rondo {
 struct Member {
   Rank rank = kNoRank;
   std::string host;  // host name, for people
-  // Boot id and network namespace: equal for two processes only if they share kernel and network.
+  // Boot id and network namespace; equal only for processes in one network namespace of one kernel.
   std::string host_id;
   std::uint64_t pid = 0;  // for people
   std::string instance;   // random and new in every process, so that a restarted rank differs from the earlier process

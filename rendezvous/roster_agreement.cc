@@ -88,8 +88,8 @@ class Agreement {
 
   Status ClaimAgainIfMoreAreLost() { return Lost() == lost_ ? Status{} : PutClaim(); }
 
-  // The ranks, in the last roster, of the processes that this process knows to be dead. options_.lost gives their old
-  // ranks, which are converted, because the old ranks of different processes may belong to different generations.
+  // The processes that this process knows to be dead, by their ranks in the last roster. options_.lost gives their old
+  // ranks. These are converted, because other processes may have old ranks of another generation.
   std::vector<Rank> Lost() const {
     std::vector<Rank> lost;
     const std::vector<Rank> old = options_.lost ? options_.lost() : std::vector<Rank>();
@@ -180,7 +180,7 @@ class Agreement {
     return Awaited().empty() && static_cast<int>(waiting_.size()) >= Room();
   }
 
-  // The claim keys of the ranks that have not claimed and may still be alive.
+  // The claim keys of the ranks that have not written a claim and may still be alive.
   std::vector<std::string> Awaited() const {
     std::vector<std::string> keys;
     for (std::size_t rank = 0; rank < previous().size(); ++rank)

@@ -1,19 +1,20 @@
 // After ranks were lost, the remaining ranks of one generation agree, through the store, on the roster of the next
 // generation. A rendezvous (membership.h) follows this agreement. regroup.h combines both steps.
 //
-// Every rank that wants to continue writes a claim. One rank then writes the roster: when every member of the last
-// roster has claimed or is known to be dead, or when the settle time has passed. It writes the roster by one
+// Every rank that wants to continue writes a claim. When the settle time has passed and rules.min_ranks processes are
+// present, one rank writes the roster. This happens earlier if every member of the last roster has written a claim or
+// is known to be dead, and no more joiners are needed (rules.max_ranks). The rank writes the roster by one
 // compare-and-set of a key that never changes again. These guarantees hold even if a process dies or pauses between any
 // two calls:
 //   - A generation has at most one roster, the same for every process that reads it.
-//   - Only a member of generation G's roster can claim for, or write, the roster of G + 1. So if the processes of
-//     generation G split into several sets, at most one set continues. If a rank comes after the roster was written and
-//     is not in it, the rank gets kStale.
+//   - Only a member of generation G's roster can write a claim or the roster for generation G + 1. So if the processes
+//     of generation G split into several sets, at most one set continues. If a rank comes after the roster was written
+//     and is not in it, the rank gets kStale.
 //   - The writer of the roster reads the claims just before it writes. Every rank whose claim it finds is in the
 //     roster, even if other ranks reported that rank as dead.
 //
 // The agreement relies on one store. A store that was emptied, or started again by another process, is a different
-// store. So a process that may have to agree must keep the store open from the first rendezvous on.
+// store. So a process that may have to agree on a roster must keep the store open from the first rendezvous on.
 //
 // A roster is one value in the store, about 100 bytes for each member. So kMaxValueBytes limits a roster to about
 // 10,000 members.

@@ -39,7 +39,7 @@ inline constexpr std::size_t kMaxWhyBytes = 1024;  // longer reasons are cut
 struct Claim {
   std::string instance;
   std::string cause;
-  std::uint64_t last_run = 0;  // the generation to which the rank's old ranks belong
+  std::uint64_t last_run = 0;  // the generation to which the old ranks in the rank's previous roster belong
   std::vector<Rank> lost;      // the dead ranks, numbered as in the previous roster, not as in last_run
 };
 std::string Encode(const Claim& claim);

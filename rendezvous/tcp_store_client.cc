@@ -191,7 +191,7 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
   Random random(static_cast<std::uint64_t>(started.time_since_epoch().count()) ^ static_cast<std::uint64_t>(getpid()));
   Duration pause = kFirstPause;
   const std::string places = Places(options);
-  std::string no_port;  // the error of the latest attempt without a local port
+  std::string no_port;  // the error of the latest attempt that found no free local port
   int tries_without_port = 0;
   for (int tries = 1;; ++tries) {
     std::string failures;  // errors of this round, one for each address
@@ -233,7 +233,8 @@ Result<std::unique_ptr<TcpStoreClient>> TcpStoreClient::Connect(const Options& o
     }
     if (final) return tl::unexpected(std::move(*final));
     tries_without_port += lacks_port;
-    // Earlier rounds lacked a local port, which may have become free since. The error reports these rounds, too.
+    // Attempts in earlier rounds found no free local port, but in this round no attempt failed for that reason. The
+    // error reports the earlier failures, too.
     if (!lacks_port && tries_without_port > 0)
       failures += fmt::format("; {} earlier tries failed for another reason: {}", tries_without_port, no_port);
     // The pauses are random, so that a thousand clients do not retry at the same time.

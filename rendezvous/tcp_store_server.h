@@ -26,9 +26,9 @@ class TcpStoreServer {
  public:
   struct Limits {
     TcpStoreService::Limits service;
-    // The number of connections that may exist before their hello. If there is one more, the oldest is closed. The
-    // server lowers the limit to at most a quarter of RLIMIT_NOFILE at its start, so that the other descriptors remain
-    // for clients of the job.
+    // The limit for connections without a complete hello. Beyond it, the oldest of these connections is closed. At its
+    // start the server lowers the limit to at most a quarter of RLIMIT_NOFILE, so that the other descriptors remain for
+    // clients of the job.
     std::size_t max_before_hello = 1024;
     int hello_timeout_ms = 5000;
     int accept_pause_ms = 50;  // the pause after accept failed because descriptors or memory ran out
@@ -58,7 +58,7 @@ class TcpStoreServer {
 
   struct Stats {
     std::uint64_t accepted = 0;  // accepted connections
-    // Connections that ended before a complete hello: timed out, another protocol, or disconnected.
+    // Connections that ended without a complete hello: they timed out, used another protocol, or disconnected.
     std::uint64_t unknown = 0;
     std::uint64_t refused = 0;  // clients that sent a hello and were refused with a reason: version, job, a limit
     // Clients that failed to prove the job's token or to authenticate by TLS, or offered a token or TLS that the server

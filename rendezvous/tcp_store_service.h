@@ -79,8 +79,8 @@ class TcpStoreService {
   // Whether the client completed its hello and was accepted.
   bool SaidHello(ClientId id) const { return clients_.at(id).said_hello; }
 
-  // The clients that have new output since the last call of this function. A request of one client can produce output
-  // for others. Some of these clients may be disconnected already.
+  // The clients that got new output since the previous call of this function. A request of one client can produce
+  // output for others. Some of these clients may be disconnected already.
   std::vector<ClientId> TakeAnswered() { return std::exchange(answered_, {}); }
 
   std::size_t clients_after_hello() const { return clients_after_hello_; }
@@ -96,7 +96,8 @@ class TcpStoreService {
     std::optional<Error> refusal;
     bool closing = false;   // no further bytes are read
     bool left_off = false;  // requests wait because the output is full
-    // An unfinished hello or request, and the bytes after the request at which the output was full.
+    // Bytes that are not processed yet: an unfinished hello or request, or requests that wait because the output is
+    // full.
     std::string input;
     store_protocol::Outgoing output;
     std::map<std::uint64_t, StoreState::WaitId> waits;  // by request id

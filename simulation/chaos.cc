@@ -260,7 +260,7 @@ class Chaos {
         cut_short.resize(random_.Between(1, cut_short.size() - 1));
         return cut_short;
       }
-      default: return Encode(hello);  // a second process that claims a rank
+      default: return Encode(hello);  // the hello of a second process that has a member's rank
     }
   }
 
@@ -367,7 +367,7 @@ class Chaos {
       // If the culprit gave up, its own error is judged separately. This rank may have got the culprit's
       // notice, may have waited for the culprit until the timeout (in a group that the culprit never made), or may
       // have found that the culprit has left.
-      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // the culprit may have died since
+      const bool gave_up = culprit >= 0 && Life(culprit).failure();  // a culprit that gave up may have died later
       if (error.code() == ErrorCode::kPeerAborted && !gave_up) return said("it names a rank that did not give up");
       if (gave_up && (error.code() == ErrorCode::kPeerAborted || error.code() == ErrorCode::kClosed ||
                       error.code() == ErrorCode::kTimeout || error.code() == ErrorCode::kUnreachable)) {

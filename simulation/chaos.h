@@ -39,7 +39,7 @@
 
 namespace rondo::simulation {
 
-// A defect of Rondo that is injected on purpose: the checks must find each of them.
+// Defects of Rondo that are injected on purpose. The checks must find every one of them.
 enum class Negative : std::uint8_t {
   kNone,
   kEofIgnored,    // ranks get no notice that a connection has ended
@@ -59,14 +59,14 @@ struct ChaosOptions {
 };
 inline constexpr int kMaxRanks = 16;
 
-// The effects of a fault in a scenario without other faults, so that their cause is certain.
+// The effects of a fault in a scenario without other faults, so no other fault can have caused them.
 struct LoneFault {
   // The fault's name in tables: "kill", "two_kills", "short_pause" (shorter than every deadline), "pause", "partition",
   // "one_way", "cut_lane", "cut_control", "flip_header", "flip_payload", "store_kill", "store_pause", "store_cut",
   // "store_stall", "foreign_client". "delays" means that there is no fault, but links are slow or blocked and deliver
   // in slices.
   std::string_view kind;
-  std::uint64_t fired = 0;        // how often the fault took effect, by the counters of the network and the store
+  std::uint64_t fired = 0;        // how often the fault took effect, as counted by the network and the store
   int unharmed = 0;               // surviving ranks that completed everything
   std::vector<ErrorCode> errors;  // errors of the survivors that did not complete everything
   Duration last_error_after{};    // time from the fault to the latest error of a survivor that was never stopped

@@ -43,7 +43,7 @@ class Cluster {
   enum class End : std::uint8_t {
     kDone,   // every process has ended
     kLate,   // the time passed first
-    kStuck,  // no event is left, but a process still waits
+    kStuck,  // there are no more events, but a process still waits
   };
   End Run(TimePoint until);
   // Whether the rank's process has not ended yet.

@@ -39,7 +39,7 @@ class FiberStacks {
 class Fiber {
  public:
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr std::size_t kStackBytes = 1024 * 1024;  // large, because sanitizers need larger frames
+  static constexpr std::size_t kStackBytes = 1024 * 1024;  // large, because sanitizers enlarge the frames of functions
 #else
   static constexpr std::size_t kStackBytes = 256 * 1024;
 #endif

@@ -21,11 +21,11 @@ struct Step {
   enum class Kind : std::uint8_t { kCollective, kShift, kSplit };
   Kind kind = Kind::kCollective;
   plain::Case collective;      // for kCollective
-  Rank shift = 1;              // for kShift: every rank r sends to rank r + shift, and receives
+  Rank shift = 1;              // for kShift: every rank r sends to rank r + shift, and receives from rank r - shift
   std::size_t bytes = 0;       // for kShift: size of each message
   bool from_any_rank = false;  // for kShift; true: receives from kAnyRank
   int colors = 1;              // for kSplit: the number of groups; each group then makes an all_reduce
-  std::uint64_t count = 0;     // for kSplit: the elements of that all_reduce
+  std::uint64_t count = 0;     // for kSplit: the number of elements that each group all-reduces
   Duration timeout{};
 };
 std::string Describe(const Step& step);
@@ -62,7 +62,7 @@ std::string_view Name(Fault::Kind kind);  // "cut_lane"
 struct Plan {
   int world_size = 1;
   SimOptions sim;                    // the network's machines: one for each rank, then two for stores
-  bool store_beside_rank_0 = false;  // the store is on rank 0's machine, so its faults affect both
+  bool store_beside_rank_0 = false;  // the store is on rank 0's machine and shares that machine's faults
   bool same_host = false;
   std::uint32_t frame_bytes = 64;
   std::uint64_t eager_bytes = 0;

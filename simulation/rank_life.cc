@@ -225,7 +225,7 @@ Status RankLife::Collective(const Step& step) {
   buffers.output.insert(buffers.output.begin(), kGuards, kGuard);
   buffers.output.insert(buffers.output.end(), kGuards, kGuard);
   buffers.output_at += kGuards;
-  buffers.input_at += kGuards;  // matters only for operations in place
+  buffers.input_at += kGuards;  // used only by operations in place
   OperationOptions options;
   if (world_.negative != Negative::kNoDeadline) options.timeout = step.timeout;
   Status done = Timed(step.timeout, [&] {

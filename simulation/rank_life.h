@@ -87,7 +87,7 @@ class RankLife {
   std::string doing_;
   std::deque<Kept> memory_;       // all memory ever used; must outlive the communicators
   std::vector<Rank> failing_in_;  // members of the group whose error is being reported
-  std::unique_ptr<Store> store_;  // kept as long as a rebuild may need it
+  std::unique_ptr<Store> store_;  // kept while a rebuild may need it
   std::vector<Generation> generations_;
   bool went_on_ = false;
   std::optional<Error> stopped_by_;

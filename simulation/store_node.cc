@@ -108,8 +108,8 @@ void StoreNode::Read(Client& client) {
     const std::size_t got = client.lane->ReadInto(buffer);
     if (got == 0) break;
     client.unread += ToText(Bytes(buffer).first(got));
-    // Before the hello the service gets all bytes. Afterwards it gets them frame by frame, so that one frame can be
-    // stalled alone.
+    // Until the hello is complete, the service gets all bytes that have arrived. Later it gets one frame at a time, so
+    // that one frame can be stalled alone.
     if (!service_.SaidHello(client.id)) {
       Take(client, std::exchange(client.unread, {}));
       continue;

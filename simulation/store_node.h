@@ -1,6 +1,6 @@
 // A rendezvous store on a simulated network. The real service (rendezvous/tcp_store_service.h) runs behind simulated
-// lanes, so its connections can be slow, cut, partitioned and killed like all others. The client sends to it what a TCP
-// client sends.
+// lanes, so its connections can be slow, cut, partitioned and killed like all others. A client sends the same bytes as
+// a TCP client.
 //
 // Thread rule: one thread, that of the network.
 #pragma once
@@ -32,8 +32,8 @@ class ZeroCopyText {
   std::deque<std::string> texts_;
 };
 
-// The store's port: the rank of the network that serves it, and the number of the port. If the control connection of
-// the store or of the client breaks, the connections of that port end permanently. Another port allows another attempt.
+// A port of the store: the store's rank in the network, and the number of the port. If the control connection between
+// the store and a client breaks, the client can never use this port again. For another attempt it needs another port.
 struct StorePlace {
   Rank server = kNoRank;
   std::uint64_t port = 0;

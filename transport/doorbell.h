@@ -34,7 +34,7 @@ class BasicDoorbell {
 
   // ---- the owner: one thread at a time ----
 
-  // Announces that the owner will sleep. True: the doorbell was rung since the last Disarm, so the owner must not
+  // Announces that the owner will sleep. True: the doorbell was rung since the latest Disarm, so the owner must not
   // sleep. After false the owner must load all published values once more (memory_order_seq_cst), and may sleep if
   // nothing is new.
   bool Arm() {

@@ -40,7 +40,8 @@ struct Subject {
   Explored<int> published;
   Explored<int> published_too;
 
-  // Does what every owner does: loads all published values, arms, loads them again, and sleeps if nothing is new.
+  // Does what every owner does: loads all published values, arms the doorbell, loads the values again, and sleeps if
+  // nothing is new.
   void Own(int items, int items_too) {
     const auto all_here = [&] { return published.load() == items && published_too.load() == items_too; };
     int seen = 0;

@@ -61,8 +61,8 @@ class Lane {
   virtual std::uint64_t released() const = 0;
 
   // Whether Write takes registered memory of devices (transport/device_memory.h) like other memory. The answer is valid
-  // once the lane is open. A lane that falls back to a path without device memory returns false from then on. Such a
-  // lane fails if it took device memory that has not arrived, or if it gets device memory later.
+  // as soon as the lane is open. A lane that falls back to a path without device memory returns false from then on.
+  // Such a lane fails if it took device memory that has not arrived, or if it gets device memory later.
   virtual bool sends_device_memory() const { return false; }
 
   // ---- receiving ----
@@ -72,7 +72,7 @@ class Lane {
   // valid until the next Consume or ReadInto. If neither is called in between, a later Peek returns at least as many
   // bytes as this one, at the same addresses.
   virtual Arrived Peek(std::size_t want) = 0;
-  // Removes `bytes` from the front. REQUIRES: the latest Peek returned at least that many.
+  // Removes `bytes` bytes from the front of the stream. REQUIRES: the latest Peek returned at least that many.
   virtual void Consume(std::size_t bytes) = 0;
   // Moves arrived bytes from the front of the stream to the front of `destination`, consumes them and returns their
   // number. If Expect has advertised `destination`, the bytes may be there already, and nothing is copied.

@@ -90,8 +90,8 @@ class Endpoint {
   // ---- the owner's part: one thread at a time ----
 
   // Returns the lane `index` (transport/lane_index.h) to `peer`. The first call makes it, and later calls return the
-  // same lane, which may still be connecting. Both ends must open the lane, in any order. Bytes that one end sends
-  // earlier wait until the other end has opened the lane. kResource: a limit of the system or the transport would be
+  // same lane, which may still be connecting. Both ends must open the lane, in any order. If one end sends first, its
+  // bytes wait until the other end has opened the lane. kResource: a limit of the system or the transport would be
   // exceeded (nothing was made).
   virtual Result<Lane*> Open(Rank peer, std::uint32_t index) = 0;
 

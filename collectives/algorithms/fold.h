@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Within the current round, all other `members` (in ascending order) send the chunks to members[at]. That rank combines
-// all contributions in this order, its own included.
+// Within the current round, all `members` except members[at] send the chunks to members[at]. That rank combines all
+// contributions, its own included, in the order of `members`. REQUIRES: `members` are in ascending order.
 inline void FoldInOrder(std::span<const Rank> members, std::size_t at, ChunkRange chunks, Transfers& out) {
   const Rank to = members[at];
   if (at > 0) out.Hold(to, chunks);

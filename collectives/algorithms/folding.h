@@ -1,4 +1,4 @@
-// Some algorithms need a power of two of ranks. To run them in any world, this class folds `extra` pairs of neighbours
+// Some algorithms need 2^k ranks. To run them in any world, this class folds `extra` pairs of neighbours
 // into one rank each. Of the first 2 * extra ranks, each odd rank sends its vector to the rank below it, waits, and
 // receives the result at the end. The ranks that do not wait form the core; their number is a power of two. The order
 // of core indices is the order of ranks, and each core member represents a contiguous block of ranks.

@@ -18,8 +18,8 @@
 // number of transfers determines the time. K-nomial trees are meant for small vectors on hosts with many cores and on
 // fast switches, if latency matters more than the load on the root's links.
 //
-// Order of operands: blocks of k^level ranks are combined in the order of ranks. The root's block is first combined
-// with the blocks on its left, the nearest first, then with those on its right.
+// Order of operands: ranges of k^level ranks are combined in the order of ranks. The root's range is first combined
+// with the ranges on its left, the nearest first, then with those on its right.
 #include <algorithm>
 
 #include "collectives/algorithms/generators.h"
@@ -50,7 +50,7 @@ void Reduce(const World& ranks, int radix, Transfers& out) {
   for (int size = 1; size < world; size *= radix) {
     for (int first = 0; first < world; first += radix * size) {
       const Rank to = HeadOf(first, radix * size, ranks.root);
-      const int own = to - (to - first) % size;  // the first rank of the block that `to` represents
+      const int own = to - (to - first) % size;  // the first rank of the range that `to` represents
       for (int block = own - size; block >= first; block -= size) out.Reduce(block, to, kVector);
       for (int block = own + size; block < first + radix * size && block < world; block += size) {
         out.Reduce(block, to, kVector);

@@ -1,5 +1,5 @@
-// Proves an algorithm instead of one schedule: builds its schedules, verifies each of them, and compares the result
-// with the papers' formulas and the documented order of operands.
+// Proves a whole algorithm correct, not only one schedule: builds its schedules, verifies each, and compares the
+// result with the papers' formulas and the documented order of operands.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ std::string Describe(const ScheduleKey& key);
 // chunks of the schedule.
 std::uint32_t ChunksOfVector(Collective collective, int world_size, std::uint32_t chunks);
 
-// Proves one schedule. Also checks that its rounds, bytes and order of operands are as documented, and that its traits
-// are those in table.cc. The error is kInternal, with the key and a counter-example.
+// Proves that one schedule is correct. Also checks that its rounds, bytes and order of operands are as documented, and
+// that its traits are those in table.cc. The error is kInternal, with the key and a counter-example.
 Result<Proof> ProveSchedule(const AlgorithmEntry& entry, const ScheduleKey& key);
 
 struct WorldProof {

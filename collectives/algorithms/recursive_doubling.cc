@@ -14,7 +14,7 @@
 // vector to the rank that folded into it.
 //
 // Order of operands: the lower rank's operand is the left one on both sides of an exchange. So all ranks compute the
-// same expression: a balanced tree over contiguous blocks in the order of ranks.
+// same expression: a balanced tree over contiguous ranges of ranks, in the order of ranks.
 #include "collectives/algorithms/folding.h"
 #include "collectives/algorithms/generators.h"
 

@@ -12,9 +12,9 @@
 //          3 -[0,1]-> 2       3 -[2]-> 1   1 has 2 |  3 =[3]=> 1      3 =[2,3]=> 2
 //                                          3 has 3 |
 //
-// Reduce: after the halving, only one partner of each pair sends: the one on the side without the root. Example for
-// root 0: 2 =[1]=> 0 and 3 =[3]=> 1, then 1 =[2,3]=> 0. Reduce-scatter: rank r must end with block r, so distances
-// shrink. In round 1 partners at distance P / 2 keep the half that contains their own block.
+// Reduce: after the halving, in each pair only the partner on the side without the root sends. Example for root 0:
+// 2 =[1]=> 0 and 3 =[3]=> 1, then 1 =[2,3]=> 0. Reduce-scatter: rank r must end with block r, so distances shrink. In
+// round 1 partners at distance P / 2 keep the half that contains their own block.
 //
 // Rounds: 2 floor(log2 P). If ranks fold, there are 2 more; in a reduce only 1 more, because its root never folds.
 // Reduce-scatter: floor(log2 P), and 2 more if ranks fold.
@@ -26,7 +26,7 @@
 // If P is a power of two, this is as little as in a ring, but in logarithmically many rounds. So the algorithm is best
 // for medium sizes. If P is not a power of two, the fold makes it slower.
 //
-// Order of operands: with growing distances, blocks of ranks stay contiguous. The order is then a balanced tree in the
+// Order of operands: with growing distances, ranges of ranks stay contiguous. The order is then a balanced tree in the
 // order of ranks, the same for every chunk and root. Reduce-scatter combines ranks P / 2 apart first. Its order is also
 // a balanced tree, the same for every block, but not in the order of ranks.
 #include <vector>

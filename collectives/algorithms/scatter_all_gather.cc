@@ -23,7 +23,7 @@ namespace rondo {
 
 void ScatterAllGatherBroadcast(const World& ranks, Transfers& out) {
   const int world = ranks.size;
-  const auto real = [&](int v) { return Wrap(v + ranks.root, world); };  // v counts ranks from the root
+  const auto real = [&](int v) { return Wrap(v + ranks.root, world); };  // v is a rank, counted from the root
   std::vector<int> held_end(static_cast<std::size_t>(world));  // after the scatter, v holds chunks [v, held_end[v])
   held_end[0] = world;
 

@@ -19,10 +19,10 @@
 // most, ceil(log2 P) vectors; leaves send none or one. Reduce: a rank sends one vector. Scatter: the root sends (P - 1)
 // / P of the vector. Gather: the rank that represents the half without the root sends the blocks of that half.
 //
-// Trees are meant for small vectors. Inner nodes forward bytes as they arrive, so larger vectors stream too, until the
+// Trees are meant for small vectors. Inner nodes forward bytes as they arrive, so larger vectors stream too; then the
 // root's link is the limit. A tree all-reduce moves few bytes in total, so it suits small vectors if ranks share cores.
 //
-// Blocks of ranks [m 2^k, (m + 1) 2^k) join in pairs. The root represents its block; every other block is represented
+// Ranges of ranks [m 2^k, (m + 1) 2^k) join in pairs. The root represents its range; every other range is represented
 // by its first rank. So the order of operands is the order of ranks and does not depend on the root: every root
 // computes the same bits.
 #include <algorithm>
@@ -39,14 +39,14 @@ int PowerAtLeast(int value) {
   return power;
 }
 
-// Two neighbouring blocks of ranks become one; `child` represents the block without the root.
+// Two neighbouring ranges of ranks become one; `child` represents the range without the root.
 struct Joint {
   Rank parent;
   Rank child;
-  ChunkRange child_block;  // the ranks of the child's block
+  ChunkRange child_block;  // the ranks that the child represents
 };
 
-// Visits all joints of blocks of `size` ranks, from rank 0 on.
+// Visits every Joint of two ranges that have `size` ranks each, from rank 0 on. The last range may be shorter.
 template <typename Visit>
 void ForEachJoint(const World& ranks, int size, Visit visit) {
   const auto head = [&](int first) { return first <= ranks.root && ranks.root < first + size ? ranks.root : first; };
@@ -78,7 +78,7 @@ void RootToLeaves(const World& ranks, Transfers& out, Visit visit) {
 
 void TreeBroadcast(const World& ranks, Transfers& out) {
   const World from_first{.size = ranks.size};
-  const auto real = [&](int v) { return Wrap(v + ranks.root, ranks.size); };  // v counts ranks from the root
+  const auto real = [&](int v) { return Wrap(v + ranks.root, ranks.size); };  // v is a rank, counted from the root
   RootToLeaves(from_first, out, [&](const Joint& joint) { out.Copy(real(joint.parent), real(joint.child), kVector); });
 }
 

@@ -91,7 +91,8 @@ Status Closing::CloseWithin(Duration time) {
     status = exchange();
   }
   if (is_late() && !FailWhatIsLeft(time)) status = exchange();  // FailWhatIsLeft found no operation: try again
-  // After a failure, waits until only launched graphs may still use buffers, but at most close_drain longer.
+  // After a failure, waits until only launched graphs may still use buffers, but at most until close_drain after the
+  // deadline.
   if (near_.failure.has_failed())
     near_.progress.AdvanceUntil(Later(until, near_.suspicion.graces().close_drain), 0,
                                 [&] { return near_.failure.has_ended(); });

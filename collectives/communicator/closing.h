@@ -2,7 +2,7 @@
 // that its rank completed. So ranks whose last operations differ detect the difference at the end, even if no more
 // bytes move.
 //
-//   Close    waits for the issued operations, for the goodbyes of all connected peers, or for a failure
+//   Close    waits until all operations have ended and all connected peers have sent goodbyes, or until a failure
 //   Leave    does the same for a short time, then gives up what has not ended, and sends the goodbye in any case
 //
 // Thread rule: any thread, unless a method says otherwise.

@@ -133,7 +133,7 @@ Result<Sequence> DeviceOperations::IssueIntoGraph(OperationRequest& request) {
   // After this wait, either all ranks or none of them have a shared segment.
   if (options_.world_size > 1) RONDO_TRY(near_.issuer.WaitFor(near_.queue.issued(), TimePoint::max()));
   RONDO_TRY(PrepareForGraph(request));
-  // In a world of one rank no operation is issued, so the program gets this number.
+  // In a world of one rank no operation is issued, so the program gets the number of the latest completed operation.
   Sequence sequence = near_.queue.completed();
   if (options_.world_size == 1) {
     RONDO_TRY(near_.issuer.MayIssue());

@@ -1,4 +1,4 @@
-// The failure of a communicator: its first cause, how far the communicator has ended because of it, and the notices to
+// The failure of a communicator: the first cause, the steps by which the communicator then ends, and the notices to
 // peers. Because of these notices, all ranks name the same cause.
 //
 // Thread rule: any thread; the comment of each transition says which thread may call it. state() and the methods that

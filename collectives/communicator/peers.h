@@ -52,7 +52,7 @@ class Peers {
 
   // ---- what this rank sends ----
   // Calls `send`(rank), without the lock, for each rank of `to` whose flag `sent` is not set yet, and sets the flag if
-  // `send` returns true. Returns whether any `send` did.
+  // `send` returns true. Returns whether any `send` returned true.
   template <typename Send>
   bool SendOnce(bool Peer::*sent, std::span<const Rank> to, const Send& send) {
     bool any = false;

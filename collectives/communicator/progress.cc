@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint32_t kPollsBetweenYields = 8;
 // If all awaited ranks run on other cores, a yield only helps other programs, so this thread yields less often.
 constexpr std::uint32_t kPollsBetweenYieldsToOthers = 64;
-// A rank polls for awaited ranks on other cores at least this long before it gives its core away, whatever the policy.
-// This harms no rank that shares the core, because that rank waits for the same ranks.
+// If the awaited ranks run on other cores, a rank polls at least this long before it gives its core away, whatever the
+// policy. This harms no rank that shares the core, because that rank waits for the same ranks.
 constexpr Duration kSpinForOtherCores = std::chrono::microseconds(20);
 // A waiting thread advances operations at a lower cost than the progress thread, because each change between the two
 // costs two system calls and uses a second core. So the progress thread waits before it begins. The more often it finds
@@ -67,7 +67,7 @@ void ProgressLoop::Yield() {
   contention_.OnYield(Look() - before);
 }
 
-// A policy that sleeps at once is kept, on whichever cores the awaited ranks run.
+// A policy that sleeps at once stays unchanged, wherever the awaited ranks run.
 WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   WaitPolicy policy = contention_.is_wanted() ? options_.shared_core_policy : options_.policy;
   const Duration awake = policy.spin + policy.yield;
@@ -77,9 +77,9 @@ WaitPolicy ProgressLoop::PolicyFor(AwaitedRanks awaited) const {
   return policy;
 }
 
-// If the time since the last check exceeds options_.pause, the pending operations count all of it as a pause. They do
-// so even if no thread waited during part of it: the caller was then between issuing the operation and waiting for it,
-// or the progress thread was about to begin.
+// If the time since the last check exceeds options_.pause, all of that time is a pause for the pending operations. This
+// includes any part in which no thread waited. In such a part the caller was between issuing the operation and waiting
+// for it, or the progress thread was about to begin.
 void ProgressLoop::CheckForPause(TimePoint now, const Wait& wait) {
   const TimePoint begin = std::exchange(seen_running_at_, now);
   if (now - begin <= options_.pause || !waiter_.SeesPauses()) return;
@@ -160,7 +160,8 @@ void ProgressLoop::AdvanceLoop(const Wait& wait, Sequence waited, bool backgroun
     // idle_since stays set: otherwise a thread that woke up only to check its peers would poll and yield first, which
     // takes 2% of a core. It is reset as soon as bytes move.
   }
-  // The operations that are left may belong to a caller that only issued them, and now computes for a long time.
+  // The remaining operations may belong to a caller that only issued them, and now computes for a long time. So this
+  // thread looks for a pause before that time begins.
   if (source_.HasWork()) CheckForPause(Look(), wait);
   Leave();
 }
@@ -192,8 +193,8 @@ bool ProgressLoop::AdvanceUntil(TimePoint& until, Sequence waited, Condition rea
   waiters_.fetch_sub(1);
   // The progress thread, which was idle because of this thread, now advances the remaining operations.
   if (thread_runs_.load(std::memory_order_relaxed) && source_.HasWork()) lock_.Announce();
-  // Callbacks run with no lock held, and while the progress thread can advance operations, because they may wait for
-  // other operations.
+  // Callbacks run with no lock held, and while the progress thread can advance operations, because callbacks may
+  // wait for other operations.
   if (!callbacks_.empty()) source_.RunCallbacks();
   return final;
 }

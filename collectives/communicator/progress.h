@@ -112,10 +112,10 @@ class ProgressLoop {
   const WaitPolicy& policy() const { return options_.policy; }
 
   // ---- waiting ----
-  // Waits until `ready()` is true, and returns true; or until the time `until`, and returns false. A pause during the
-  // wait postpones `until` by its length. Meanwhile this thread advances all operations; while another thread does so,
-  // this thread parks. A parked thread calls `ready` with a lock held, so `ready` must change nothing. `waited`: the
-  // operation whose end this thread waits for; 0: none. The owner calls `step` after each Advance.
+  // Waits until `ready()` is true, and returns true. If the time `until` passes first, returns false. A pause during
+  // the wait postpones `until` by its length. Meanwhile this thread advances all operations; while another thread does
+  // so, this thread parks. A parked thread calls `ready` with a lock held, so `ready` must change nothing. `waited`:
+  // the operation whose end this thread waits for; 0: none. The owner calls `step` after each Advance.
   static constexpr auto kNoStep = [] { return false; };
   bool AdvanceUntil(TimePoint& until, Sequence waited, Condition ready, Condition step = kNoStep);
   bool AdvanceUntil(TimePoint&& until, Sequence waited, Condition ready, Condition step = kNoStep) {

@@ -86,7 +86,7 @@ class Runner {
   bool HasNews() const { return running() && running_->HasNews(); }
   AwaitedRanks WhereAreAwaited() const { return running() ? running_->WhereAreAwaited() : AwaitedRanks::kUnknown; }
 
-  // Whether operations do not need the endpoint now, because there is an intranode path and no schedule runs.
+  // Returns true if operations do not need the endpoint now: there is an intranode path, and no schedule runs.
   bool is_on_segment_alone() const { return intranode_ && running_ != &lanes_; }
   // Whether the intranode path can continue, now or very soon. Polls for a shorter time than reading a clock takes.
   bool GlanceAtSegment() const {

@@ -113,7 +113,7 @@ Duration Suspicion::SilenceOf(const BlockedOn& on, TimePoint now) const {
 }
 
 std::string Suspicion::DescribeSilence(const BlockedOn& on, TimePoint now) const {
-  // A peer to which the connection is still being made has no way to send anything; `path` describes its state.
+  // While the connection to a peer is being made, the peer cannot send anything. `path` describes the connection.
   if (!on.is_connected) return "";
   const Duration silence = SilenceOf(on, now);
   return silence >= graces_.silence ? fmt::format("; connected and silent for {:.3f} s", SecondsOf(silence))

@@ -52,12 +52,12 @@ struct GracePeriods {
   // the report of a rank that can, because the deadlines of all ranks are about the same.
   Duration timeout_report_delay = std::chrono::milliseconds(300);
 
-  // After its timeout, Close waits this long for the failed operations to release the user's memory.
+  // After its timeout, Close waits at most this long until the failed operations no longer use the user's memory.
   Duration close_drain = std::chrono::seconds(1);
   // The destruction of a failed communicator waits at most this long until the failure notices have left the process.
   Duration notice_flush = std::chrono::milliseconds(500);
   // A rank that failed before its first operation completed waits at most this long for ranks that are still
-  // connecting, to notify them.
+  // connecting, so that it can notify them.
   Duration first_connections = std::chrono::seconds(1);
   // The GPUs of a graph notify each other of a failure sooner than the ranks' processes do. So a rank whose GPU does
   // not know the cause waits at most this long for another rank's notice of the cause.
@@ -95,7 +95,7 @@ struct BlockedOn {
   BlockedStep step;         // if is_joining is true, only step.peer is set
   bool is_joining = false;  // the peer has not joined the shared segment yet
   TimePoint last_received_at = {};
-  bool is_connected = true;  // false: the silence of the peer is no evidence, because it has no connection to send on
+  bool is_connected = true;  // false: the peer is not connected, so its silence is no evidence
   std::string path = {};     // describes the connection to the peer, if nothing has arrived from the peer yet
 };
 

@@ -1,6 +1,7 @@
-// GPU memory that is registered with a transport's adapters, so that its lanes can send it without a copy. A whole
-// allocation is registered, and only once, because a registration takes longer than most operations. The device gives
-// each allocation a unique identity. So a later allocation at the same address is not mistaken for the registered one.
+// GPU memory that is registered with a transport's adapters, so that the transport's lanes can send it without a copy.
+// A whole allocation is registered, and only once, because a registration takes longer than most operations. The device
+// gives each allocation a unique identity. So a later allocation at the same address is not mistaken for the registered
+// one.
 #pragma once
 
 #include <cstdint>

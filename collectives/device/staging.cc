@@ -86,7 +86,7 @@ std::uint64_t Staging::Read(std::byte* host, const std::byte* device, std::size_
   return reads_submitted_ + reads_.size();
 }
 
-// Starts the reads that were asked for. Returns whether any copy was started or has ended.
+// Starts the copies that Read has queued. Returns whether any copy was started or has ended.
 Result<bool> Staging::MoveReads() {
   const std::uint64_t before = read_;
   if (reads_submitted_ > read_) {

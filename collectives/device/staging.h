@@ -51,7 +51,7 @@ class StagingWindows {
   StagingWindows(std::uint64_t window_bytes, int world_size);
   // Size of the staging memory that the request needs.
   std::size_t BytesFor(const OperationRequest& request) const;
-  // Elements of every block in a window; the last window may be shorter. 0: the whole vector is one window.
+  // How many elements of each block a window has; the last window may have fewer. 0: the whole vector is one window.
   std::uint64_t ElementsOf(const OperationRequest& request) const;
   std::uint64_t slot_bytes() const { return slot_bytes_; }
 
@@ -65,8 +65,9 @@ class Staging final : public DeviceReader {
  public:
   explicit Staging(const StagingWindows& windows) : windows_(windows) {}
 
-  // Starts the request. Its sequence number must have entered `queue`, and its staging memory must exist; both must
-  // live until the operation has ended. REQUIRES: no operation is running.
+  // Starts the request. Its sequence number must have entered `queue`, and its staging memory must exist.
+  // `request`, `queue` and the staging memory must live until the operation has ended. REQUIRES: no operation is
+  // running.
   void Start(const OperationRequest& request, DeviceQueue& queue);
   // Leaves the input of the running operation in GPU memory, from where it is sent. REQUIRES: nothing has been copied
   // yet; the input is one block.

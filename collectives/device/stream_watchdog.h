@@ -46,17 +46,17 @@ class StreamWatchdog {
   static constexpr Duration kLookEvery = std::chrono::milliseconds(500);
   // Numbers of consecutive checks that find no progress. After kLooksUntilBlocked of them, the watchdog reports the
   // owner as blocked. After kLooksUntilGivenUp, it fails an operation that is late. One check is not enough: after a
-  // stop of the whole process, the owner may not have run yet.
+  // stop of the whole process, the owner might not have run yet.
   static constexpr int kLooksUntilBlocked = 4;
   static constexpr int kLooksUntilGivenUp = 2;
   // If the owner works on an operation on host memory, the watchdog waits for this many checks before it reports the
-  // owner as blocked or fails an operation. The owner may be in a function of the user that takes long.
+  // owner as blocked or fails an operation. The owner may be in a slow function of the user.
   static constexpr int kLooksAtWork = 40;
   // For this long after its deadline, the watchdog leaves an operation to the owner, unless the owner is blocked.
   static constexpr Duration kOwnerSpeaksFirst = std::chrono::seconds(1);
   // Number of checks after a failure until the watchdog releases the streams, unless the owner has made sure by then
-  // that no operation uses any memory. kLooksWhileEnding applies if the owner has begun to do so, because it may wait
-  // for long copies, or be blocked.
+  // that no operation uses any memory. While the owner is making sure of this, kLooksWhileEnding applies instead,
+  // because the owner may wait for long copies, or be blocked.
   static constexpr int kLooksUntilRelease = 4;
   static constexpr int kLooksWhileEnding = 40;
   // The thread sleeps after this many checks that found no waiting stream.

@@ -127,8 +127,9 @@ class DevicePeers {
   };
   virtual TimeSlicedGpu time_sliced_gpu() const = 0;
 
-  // The memory through which the ranks' devices pass barriers (DeviceProgram), to be exported to the other ranks. Every
-  // call returns the same address; the first call allocates it. Called by the issuer.
+  // Returns the memory through which the ranks' devices pass barriers (DeviceProgram). The caller must export this
+  // memory to the other ranks. The first call allocates the memory; later calls return the same address. Called by the
+  // issuer.
   virtual Result<const std::byte*> BarrierState() = 0;
 
   // Reduce and CopyWithin begin work. Work takes effect in the order in which it was begun. The caller must not free or
@@ -190,11 +191,11 @@ class DeviceQueue {
 
   // Whether the work before operation `sequence` on its stream is done.
   virtual Result<bool> HasArrived(Sequence sequence) = 0;
-  // Begins a copy. Copies of one direction end in the order in which they began. The caller must not free or touch the
-  // memory until the copy has ended. REQUIRES: fewer than kMaxCopies copies of this direction are under way.
+  // Begins a copy. Copies in one direction end in the order in which they began. The caller must not free or touch the
+  // memory until the copy has ended. REQUIRES: fewer than kMaxCopies copies in this direction are under way.
   static constexpr std::size_t kMaxCopies = 8;
   virtual Status Copy(CopyDirection direction, const DeviceCopy& copy) = 0;
-  // How many copies of a direction have ended since this queue was made.
+  // How many copies in `direction` have ended since this queue was made.
   virtual Result<std::uint64_t> Copied(CopyDirection direction) = 0;
   // Releases the streams that wait for this operation or for an earlier one.
   virtual void Leave(Sequence sequence) noexcept = 0;

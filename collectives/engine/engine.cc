@@ -39,7 +39,7 @@ Result<Engine::LaneUse*> Engine::UseOf(Rank peer) {
     RONDO_ASSIGN(Lane * lane, endpoint_.Open(peer, lane_index));
     use = std::make_unique<LaneUse>(*lane, lane_index, options_.checksums);
     // A rank sends a heartbeat when it first opens a lane to a peer, because a peer that has already failed answers
-    // with the reason of its failure.
+    // with the reason for its failure.
     endpoint_.SendControl(peer, {ControlKind::kHeartbeat, {}});
   }
   return use.get();

@@ -39,8 +39,8 @@ struct OperationDescriptor {
   // type that is sent.
   static constexpr DataType kSameType{};
   DataType user_type = kSameType;
-  // Elements of every block in the current window; 0: the whole block. The value follows from the other fields and from
-  // device_window_bytes, which the ranks have compared (CommunicatorOptions), so it is not sent.
+  // How many elements of each block the current window has; 0: the whole block. The value follows from the other fields
+  // and from device_window_bytes, which the ranks have compared (CommunicatorOptions), so it is not sent.
   std::uint64_t window = 0;
   std::uint64_t elements() const { return window != 0 ? window : count; }
   // Bytes of a rank's largest buffer, or of its current window if there is one. REQUIRES: !varying.

@@ -1,5 +1,5 @@
-// A Mover copies and reduces. The engine submits moves and then reads a count of bytes done, which may lag behind. The
-// host's mover computes at once (host_mover.h). The mover that reads device memory works asynchronously
+// A Mover copies and reduces data. The engine submits moves and then reads a count of bytes done, which may lag behind.
+// The host's mover computes at once (host_mover.h). The mover that reads device memory works asynchronously
 // (collectives/device/reading_mover.h). The tests have a mover that works late and in pieces.
 #pragma once
 

@@ -28,7 +28,7 @@ struct PlanStep {
   std::uint32_t block;          // block of the first chunk
   std::uint32_t scratch_range;  // index into Plan::scratch, if source or destination is scratch
   std::uint32_t queue;          // index into Plan::queues
-  std::uint32_t run;            // number of the run that a send belongs to (step.h)
+  std::uint32_t run;            // number of the run to which a send belongs (step.h)
   std::uint32_t first_dependency;
   std::uint32_t dependencies;
 };

@@ -94,7 +94,7 @@ class FrameReceiver {
   }
   // Discards arrived payload. Returns the number of bytes.
   std::size_t Discard();
-  // Takes arrived bytes of the tail. REQUIRES: all payload has been consumed, here or by the caller.
+  // Takes arrived bytes of the tail. REQUIRES: Take, Discard or the caller has consumed all payload.
   Tail TakeTail() {
     if (tail_left_ == 0) return Tail::kWhole;
     if (check_ != nullptr) [[unlikely]]

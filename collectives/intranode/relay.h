@@ -56,7 +56,7 @@ class RelayStrategy {
   std::uint64_t MayCopy() const;
   bool Copies(Rank rank) const;
   void FoldWindow(std::uint64_t number);
-  // FoldOn continues to reduce its next window, CopyOn to copy its next window out. True: the window is done.
+  // FoldOn continues to reduce a window; CopyOn continues to copy a window out. True: that window is done.
   bool FoldOn();
   bool CopyOn(std::uint64_t to_copy);
   Rank FirstNotToHaveFolded(std::uint64_t number) const;

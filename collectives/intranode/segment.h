@@ -33,7 +33,7 @@ class IntranodeSegment {
     alignas(kLineBytes) std::atomic<std::uint64_t> folded;
     alignas(kLineBytes) std::atomic<std::uint64_t> copied;
     std::atomic<bool> withdrawn;     // the rank's memory belongs to its user again; never reset
-    std::atomic<std::int32_t> core;  // 1 + the CPU core on which the rank ran most recently; 0: unknown
+    std::atomic<std::int32_t> core;  // 1 + number of the core on which the rank ran most recently; 0: unknown
   };
 
   // REQUIRES: the shared segment is ready and outlives this object; it has `world_size` ranks, at least 2.

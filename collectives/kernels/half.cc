@@ -26,7 +26,7 @@ namespace {
 #endif
 
 using D32 = hn::ScalableTag<float>;
-using D16 = hn::Rebind<std::uint16_t, D32>;  // the same number of lanes, each of half the size
+using D16 = hn::Rebind<std::uint16_t, D32>;  // the same number of elements, each of half the size
 using V32 = hn::VFromD<D32>;
 using V16 = hn::VFromD<D16>;
 

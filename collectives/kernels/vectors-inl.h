@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Memory has any alignment, and the compiler must not assume its type. So vectors are loaded and stored as bytes.
 template <class D>
 HWY_INLINE hn::VFromD<D> LoadBytes(D d, const std::uint8_t* from) {
-#if HWY_TARGET == HWY_SCALAR  // one lane, which cannot be cast to bytes
+#if HWY_TARGET == HWY_SCALAR  // a vector is one element, which cannot be cast to bytes
   hn::TFromD<D> lane;
   std::memcpy(&lane, from, sizeof lane);
   return hn::Set(d, lane);

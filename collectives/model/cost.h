@@ -31,8 +31,8 @@ struct ScheduleCost {
 };
 
 // Runs the generator for the whole world, with root 0, and counts its transfers. For more than kCountedRanks ranks,
-// counts two smaller worlds instead and extrapolates: each doubling of the world is assumed to multiply a count by the
-// same factor.
+// counts the transfers in two smaller worlds instead and extrapolates. It assumes that each doubling of the world
+// multiplies a count by the same factor.
 inline constexpr int kCountedRanks = 256;
 ScheduleCost CostOf(const AlgorithmEntry& entry, const Topology& topology);
 
@@ -41,9 +41,9 @@ struct MachineCosts {
   double hop_us = 0;                     // latency of a message within a host if each rank has a core
   double oversubscribed_latency_us = 0;  // latency of a message within a host if ranks outnumber cores
   double remote_hop_us = 0;              // latency of a message between hosts
-  double message_us = 0;                 // time of a core to send or receive a message
-  double byte_ns = 0;                    // time of a core to send or receive a byte
-  double reduce_byte_ns = 0;             // time of a core to combine a byte
+  double message_us = 0;                 // time that a core takes to send or receive a message
+  double byte_ns = 0;                    // time that a core takes to send or receive a byte
+  double reduce_byte_ns = 0;             // time that a core takes to combine a byte
   double wire_gbit_per_s = 25;           // bandwidth of a host's link in each direction; > 0
   bool operator==(const MachineCosts&) const = default;
 };

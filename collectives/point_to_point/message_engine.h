@@ -50,8 +50,8 @@ class MessageEngine {
   // Must be called when the peer has opened its lane of messages to this rank.
   void AcceptLane(Rank peer);
   // Must be called when the peer has sent its goodbye. Messages that the peer sent before are still received. When its
-  // lane has ended too, or if there is no lane, EndDeparted fails the operations that need the peer. An error that
-  // EndDeparted returns is one of those of Poll, and is final.
+  // lane has ended too, or if there is no lane, EndDeparted fails the operations that need the peer. EndDeparted
+  // returns the same errors as Poll, and they are final.
   void Depart(Rank peer);
   Status EndDeparted();
   // Called when this rank closes and starts no more operations. Announced messages that no receive has matched are

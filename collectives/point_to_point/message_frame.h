@@ -17,9 +17,9 @@
 
 namespace rondo {
 
-// Messages with a peer use a separate lane (kMessageLaneIndex). A rank that opens it sends the peer a heartbeat with
-// this body, so that the peer opens the lane too. This is needed because a receive from any rank does not know which
-// lanes to open.
+// The body of the heartbeat that a rank sends to a peer when it opens their separate lane for messages
+// (kMessageLaneIndex). The peer then opens the lane, too. This is needed because a receive from any rank does not know
+// which lanes to open.
 std::string LaneCall();
 bool IsLaneCall(std::string_view body);
 

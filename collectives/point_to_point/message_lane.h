@@ -70,7 +70,7 @@ class MessageLane {
   // Withdraws a send. The caller ends the operation. REQUIRES: the send is queued or announced.
   void Withdraw(MessageOperation& send);
   // Drops the reference to a send whose frame is being sent. The frame is still sent and may arrive. REQUIRES: the send
-  // has no bytes, so that the lane uses no memory of it.
+  // has no bytes, because the lane must not use the memory of a dropped send.
   void LetGo(const MessageOperation& send);
   // Called when no more sends and receives will be issued. From now on the lane refuses announced messages that no
   // receive has matched, and it sends an end frame when all sends are complete.

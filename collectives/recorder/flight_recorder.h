@@ -165,7 +165,8 @@ class FlightRecorder {
     slot.Set(kHow, Byte(state) | Byte(call.algorithm) << 8 | flags | (call.varying ? kVaryingFlag : 0) |
                        (call.widened ? kWidenedFlag : 0) | (call.in_place ? kInPlaceFlag : 0) |
                        Milliseconds(call.timeout) << 32);
-    if (call.varying) [[unlikely]] {  // otherwise these follow from the count and the world size
+    // If the counts do not vary, the numbers of elements follow from the count and the world size.
+    if (call.varying) [[unlikely]] {
       slot.Set(kInputElements, call.input_elements);
       slot.Set(kOutputElements, call.output_elements);
     }

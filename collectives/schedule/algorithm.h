@@ -30,7 +30,7 @@ struct AlgorithmTraits {
 struct AlgorithmEntry {
   Collective collective;
   Algorithm algorithm;
-  std::uint32_t (*chunks_per_block)(const World& world);  // how many chunks each block is cut into (layout.h), >= 1
+  std::uint32_t (*chunks_per_block)(const World& world);  // number of chunks of each block (layout.h), >= 1
   GenerateFunction generate;
   AlgorithmTraits traits = {};
 };

@@ -1,5 +1,5 @@
-// Finds the operands of one rank's reductions that are inputs: a single rank's original elements, not yet combined with
-// others. An average multiplies each input once before it is summed (kernels/reduce.h, AverageScaleOf).
+// Finds out which operands of one rank's reductions are inputs. An input is a single rank's original elements, not yet
+// combined with others. An average multiplies each input once before it is summed (kernels/reduce.h, AverageScaleOf).
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,8 @@ struct ChunkState {
   bool in_scratch = false;
 };
 
-// The states of a window of chunks. A rank touches only about 2 P of the P * P blocks of an all_to_all, so memory is
-// allocated page by page on first use.
+// The states of a window of chunks. In an all_to_all among P ranks, a rank touches only about 2 P of the P * P blocks.
+// So memory is allocated page by page on first use.
 class ChunkStates {
  public:
   explicit ChunkStates(ChunkRange window) : window_(window), pages_(window.count / kPage + 1) {}
@@ -76,8 +76,9 @@ class ChunkStates {
   std::vector<std::unique_ptr<Page>> pages_;
 };
 
-// Builds one rank's steps from its transfers. For each chunk of its window it tracks which buffer holds the rank's
-// value, and per (buffer, chunk) the last writer and the readers since. All dependencies follow from these two.
+// Builds one rank's steps from its transfers. For each chunk of the window, this class tracks which buffer holds the
+// rank's value. For each chunk and buffer, it also tracks the last step that wrote, and the steps that have read since.
+// All dependencies follow from these steps.
 class RankBuilder {
  public:
   RankBuilder(const ScheduleKey& key, std::uint32_t chunks_per_block, Rank rank, ChunkRange window)
@@ -351,8 +352,8 @@ class RankBuilder {
     schedule_.steps.push_back(std::move(step));
   }
 
-  // One dependency per pair of steps is enough: on a send only write-after-read is possible, and for every other step
-  // the bytes done and the bytes released are the same.
+  // One dependency per pair of steps is enough. On a send, only write-after-read is possible. Every other step releases
+  // bytes as soon as it is done with them, so all kinds of dependencies on it have the same effect.
   static void Depend(Step& step, std::uint32_t on, DependencyKind kind) {
     const auto known = std::find_if(step.dependencies.begin(), step.dependencies.end(),
                                     [on](const Dependency& dependency) { return dependency.step == on; });

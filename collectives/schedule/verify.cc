@@ -19,7 +19,7 @@ namespace {
 
 bool IsSignal(const Step& step) { return Receives(step) && step.chunks.count == 0; }
 
-// Whether the dependency of `later` on `earlier` is of the kind that it claims.
+// Whether `later` really has a dependency of this kind on `earlier`.
 bool IsTrue(const Step& earlier, const Step& later, DependencyKind kind) {
   const bool signal = IsSignal(earlier);
   // A signal carries no bytes, only the fact that it arrived. Sends and later signals may depend on it.

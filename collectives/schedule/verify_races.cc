@@ -2,9 +2,9 @@
 //
 // The proof considers a single byte. No step moves bytes from one chunk to another, so each chunk is checked by itself.
 // A step reaches a byte only when two conditions hold. First, every step on which it depends and which touches this
-// byte has passed the byte; the same two conditions hold for that step. Second, the step before it in the same
-// direction of its lane is done with all of its bytes. A send that has passed a byte may still read it; only a
-// write-after-read dependency waits for the release.
+// byte has passed the byte; the same two conditions hold for that step. Second, the previous step in the same direction
+// of the same lane is completely done. A send that has passed a byte may still read it; only a write-after-read
+// dependency waits for the release.
 #include <algorithm>
 
 #include "collectives/schedule/verify_parts.h"

@@ -9,7 +9,7 @@
 namespace rondo::verify {
 namespace {
 
-using Value = std::uint32_t;  // an expression; equal numbers are equal expressions
+using Value = std::uint32_t;  // the number of an expression; equal numbers mean equal expressions
 constexpr Value kUndefined = 0;
 // If a result holds more than this many contributions per rank, the error does not say which contribution is surplus.
 constexpr std::uint64_t kMaxTimes = 16;
@@ -191,9 +191,9 @@ class Machine {
     return {};
   }
 
-  // Whether the incoming operand belongs on the left. Normally the ranks at both ends decide. While the receiver holds
-  // its own contribution back, its value comes only from lower ranks; then the contributions within both operands
-  // decide.
+  // Whether the incoming operand must be on the left. Normally it must if the sender's rank is lower than the
+  // receiver's. While the receiver holds its own contribution back, its value comes only from lower ranks. Then the
+  // operand with the contributions of lower ranks must be on the left.
   bool MustBeLeft(const Event& event, Value incoming, Value own) const {
     const bool held_back = static_cast<Rank>(expressions_[own].highest) < event.second.rank;
     return held_back ? expressions_[incoming].highest < expressions_[own].lowest : event.first.rank < event.second.rank;

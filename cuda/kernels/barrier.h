@@ -55,8 +55,8 @@ struct BarrierReport {
   std::uint32_t stop = 0;       // written by the host; not 0: operations in graphs must do nothing and stop waiting
   std::uint32_t over = 0;       // written after the other fields; not 0: operations in graphs have failed or must stop
   std::uint64_t operation = 0;  // the operation in which the failure was found
-  std::uint64_t strayed[kMaxSources] = {};  // by rank: the other operation in which it arrived; 0: none
-  std::uint8_t missing[kMaxSources] = {};   // by rank: 1 if it did not arrive in time
+  std::uint64_t strayed[kMaxSources] = {};  // by rank: the wrong operation in which the rank arrived; 0: none
+  std::uint8_t missing[kMaxSources] = {};   // by rank: 1 if the rank did not arrive in time
 };
 // value in `strayed`: the operation is not known, because another rank found the mismatch
 inline constexpr std::uint64_t kSomeOther = ~std::uint64_t{0};
@@ -176,8 +176,8 @@ RONDO_HOST_DEVICE void NoteStrayed(const BarrierArguments& arguments, std::uint6
   arguments.report->operation = arguments.operation;
 }
 
-// Reports the reason that a peer's withdrawn mark gives. If the reason is that a rank was in another operation, and the
-// peer's own operation in this barrier differs from this rank's, the peer is reported instead of that rank.
+// Reports the reason that a peer's withdrawn mark gives. The reason may be that a rank was in another operation. If the
+// peer's own operation in this barrier also differs from this rank's operation, the peer is reported instead.
 RONDO_HOST_DEVICE void NoteTakenBack(const BarrierArguments& arguments, std::uint64_t found, std::int32_t peer,
                                      std::uint64_t barrier) {
   const BarrierState::Mark& theirs = arguments.states[arguments.rank]->marks[peer];

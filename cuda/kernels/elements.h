@@ -236,7 +236,7 @@ struct Sum128 {
   std::uint64_t low = 0, high = 0;
 };
 
-// Long division with digits of 32 bits. The result has the lower 64 bits of the quotient.
+// Long division with digits of 32 bits. The result is the lower 64 bits of the quotient.
 template <>
 struct Divisor<Sum128> {
   explicit RONDO_HOST_DEVICE Divisor(std::int32_t by) : by_(static_cast<std::uint64_t>(by)) {}

@@ -36,7 +36,7 @@ double Gamma(std::uint64_t roundings, double unit) {
 
 GradientBound BoundGradient(const Sharing& sharing) {
   // The roundings of one process: the product of a sample's input and derivative, the sum over the batch, the division
-  // 1 / batch size, and the multiplication by its result.
+  // 1 / batch size, and the multiplication by this quotient.
   const double one = Gamma(1 + sharing.batch + 2, kFloat32Unit);
   // The roundings of a rank: the product of a sample's input and derivative, the sum over the rank's shard, the
   // division that gives the rank's weight, and the multiplication by this weight.
@@ -67,7 +67,7 @@ Comparison CompareStep(const DescentOptions& options, const TrainingState& ranks
     comparison.worst = at;
   };
   for (std::size_t i = 0; i < gradient_bounds.size(); ++i) {
-    // velocity = fl(momentum * velocity + gradient): momentum * velocity is the same number for the ranks and for one
+    // velocity = fl(momentum * velocity + gradient): the velocity before the step is the same for the ranks and for one
     // process.
     const double velocities = std::abs(double{ranks.velocity[i]}) + std::abs(double{one.velocity[i]});
     const double velocity_bound = (gradient_bounds[i] + kFloat32Unit * velocities) * kSecondOrder;

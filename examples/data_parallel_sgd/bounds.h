@@ -4,13 +4,13 @@
 // Both steps start from the same parameters, and one sample's contribution to a gradient is bit for bit the same in
 // both (model.h). So both sum the same numbers. They differ only in the order of the additions, in the point at which
 // the sum is divided, and in the type that is sent. If every operand of a sum passes at most k roundings of unit
-// roundoff u, the sum differs from the exact one by at most
+// roundoff u, then, in any order of the additions, the sum differs from the exact one by at most
 //
 //     k u / (1 - k u)  x  the sum of the operands' absolute values
 //
-// in any order (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2). The bound holds for every
-// single parameter and every step, whatever the values. If a step exceeds the bound, a value was lost, added twice or
-// put in the wrong place.
+// (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2). The bound holds for every single
+// parameter and every step, whatever the values. If a step exceeds the bound, a value was lost, added twice or put in
+// the wrong place.
 #pragma once
 
 #include <cstdint>

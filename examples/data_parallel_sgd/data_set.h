@@ -37,7 +37,7 @@ class Spirals {
  public:
   explicit Spirals(std::uint64_t seed) : seed_(seed) {}
 
-  // Every row number gives a new sample, without an upper limit.
+  // Gives the sample of a row. Every row number has its own sample, and there is no largest row number.
   Sample At(std::uint64_t row) const;
   std::vector<Sample> Load(Rows rows) const;
 

@@ -1,8 +1,8 @@
 // Recovery after ranks were lost: chooses the state with which the remaining ranks (and joiners) continue.
 //
-// A step ends on some ranks before it ends on others. So after a failure some ranks may be one step behind. Both states
-// are correct, because each contains the gradients of all ranks and is bit for bit the same on every rank that has it.
-// The later state is chosen, so that no completed step is lost.
+// A step ends on some ranks before it ends on others. So after a failure some ranks may be one step behind the others.
+// The earlier and the later state are both correct, because each contains the gradients of all ranks and is bit for bit
+// the same on every rank that has it. The later state is chosen, so that no completed step is lost.
 #pragma once
 
 #include <cstdint>

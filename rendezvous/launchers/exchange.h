@@ -23,10 +23,10 @@ class Exchange {
   // The maximum length of a line in bytes.
   virtual std::size_t max_line_bytes() const = 0;
   // Rank 0 gives its line, the other ranks give nullopt; every rank gets the line. `name` has characters [-_A-Za-z0-9],
-  // at most 60 bytes. A line is printable ASCII without space and semicolon. kRendezvousTimeout: not all necessary
-  // ranks made the call by `deadline`. kStoreLost: the launcher closed the connection, or PMIx reports a failure.
-  // kTimeout: a PMI server does not answer. kProtocol: the answer of a PMI server is malformed, or says that the
-  // request failed.
+  // at most 60 bytes. A line is printable ASCII without space and semicolon. kRendezvousTimeout: by
+  // `deadline`, rank 0 (with PMIx) or some rank (with PMI) did not make the call. kStoreLost: the launcher closed the
+  // connection, or PMIx reports a failure. kTimeout: a PMI server does not answer. kProtocol: the answer of a PMI
+  // server is malformed, or says that the request failed.
   virtual Result<std::string> Share(const std::string& name, const std::optional<std::string>& line,
                                     TimePoint deadline) = 0;
 };

@@ -19,8 +19,8 @@ namespace rondo {
 //   MPICH        only if PMI_FD is open; other launchers close it for the processes that they start
 //   Open MPI
 //   Slurm        outside of all other launchers except rondo run
-//   rondo run    outermost: it removes the variables of all other launchers (rondo_run.h), so if a process has such
-//                variables, that launcher was started inside rondo run
+//   rondo run    outermost: it removes the variables of all other launchers (rondo_run.h), so if a process has
+//                variables of another launcher, that launcher was started inside rondo run
 //
 // nullopt: no launcher was found. kInvalidArgument: a variable of the chosen launcher is missing or wrong.
 // kUnsupported: the chosen launcher offers no method for the rendezvous that works here.

@@ -64,8 +64,8 @@ struct Launched {
 
 inline constexpr std::size_t kMaxJobIdBytes = 240;
 
-// Makes a job id of `text`. A text that is too long is cut and gets a digest of the whole text, so that different texts
-// stay different.
+// Makes a job id from `text`. A text that is too long is cut and gets a digest of the whole text, so that different
+// texts stay different.
 std::string JobId(const std::string& text);
 
 }  // namespace rondo

@@ -24,7 +24,7 @@
 namespace rondo::pmi2 {
 
 std::string Init();
-std::string FullInit(std::string_view job, Rank rank);  // the values of PMI_JOBID and PMI_RANK
+std::string FullInit(std::string_view job, Rank rank);  // takes the values of PMI_JOBID and PMI_RANK
 std::string KvsPut(std::string_view key, std::string_view value);
 std::string KvsFence();
 std::string KvsGet(std::string_view job, std::string_view key);

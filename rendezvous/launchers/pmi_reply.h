@@ -22,7 +22,7 @@ struct PmiReply {
 };
 
 inline constexpr std::size_t kMaxPmiReplyBytes = 64 << 10;  // a longer answer is kProtocol
-// The largest length of a value that we send. Every server accepts it, because their limit is 1024.
+// The maximum length of a value that Rondo sends. Every server accepts it, because servers allow 1024 bytes.
 inline constexpr std::size_t kMaxPmiValueBytes = 1000;
 
 }  // namespace rondo

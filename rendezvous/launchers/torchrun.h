@@ -1,9 +1,9 @@
 // Recognises torchrun (PyTorch's elastic agent) by the variable TORCHELASTIC_RUN_ID.
 //
-// It sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rondo cannot use that port. The
-// agent serves PyTorch's own store there (TORCHELASTIC_USE_AGENT_STORE=True), or the worker of rank 0 does when its
-// program opens a process group of PyTorch. So rank 0 serves Rondo's store on MASTER_ADDR at a port derived from the
-// run.
+// It sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rondo cannot use MASTER_PORT,
+// because PyTorch's own store needs it. The agent serves that store (TORCHELASTIC_USE_AGENT_STORE=True), or the worker
+// of rank 0 does when its program opens a process group of PyTorch. So rank 0 serves Rondo's store on MASTER_ADDR at a
+// port derived from the run.
 //
 // Rank 0 does not publish the address in PyTorch's store, for two reasons. The wire format of that store is private and
 // has changed between minor versions (a validation byte, later a magic number and a second server, based on libuv).

@@ -63,7 +63,7 @@ class OpenedStore {
   bool serves() const { return server_ != nullptr; }
   const std::shared_ptr<TcpStoreServer>& server() const { return server_; }
 
-  // Keeps the store after the rendezvous, and releases only the exchange. Call Keep when the rendezvous has ended. It
+  // Keeps the store after the rendezvous, and releases only the exchange. Call Keep when the rendezvous has ended. Keep
   // does not wait for other ranks. The server ends with the last copy of this object.
   void Keep() { exchange_.reset(); }
 

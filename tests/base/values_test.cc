@@ -60,7 +60,7 @@ TEST_CASE("Text and bytes turn into each other, zero bytes and empty text includ
 TEST_CASE("A manual clock stands still until it is moved") {
   ManualClock clock;
   const TimePoint start = clock.Now();
-  CHECK(start > TimePoint{});  // so a default deadline, which was never set, is in the past
+  CHECK(start > TimePoint{});  // a deadline that was never set must be in the past
   CHECK(clock.Now() == start);
   clock.Advance(std::chrono::milliseconds(5));
   CHECK(clock.Now() - start == std::chrono::milliseconds(5));

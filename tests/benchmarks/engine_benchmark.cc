@@ -3,9 +3,9 @@
 //
 //   bazel run --config=release //tests/benchmarks:engine_benchmark
 //
-// Prints nanoseconds per step (goal: under 50) for the schedules of one rank, with 4 bytes of float32 each. It also
-// prints the speed with checksums (1) and without (0): bytes of the vector per second, for two engines in one thread
-// over the in-process transport.
+// Prints nanoseconds per step (goal: under 50) for the schedules of one rank and a vector of one float32. It also
+// prints how many bytes of the vector two engines reduce per second, with checksums (1) and without (0). These engines
+// run in one thread and use the in-process transport.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -44,7 +44,7 @@ TEST_CASE("GPUs are spoken of where the system or the driver has some") {
   CHECK(JudgeGpu({}, WithAdapter(), Asked(2)).empty());
   GpuFacts facts = With({Gpu(0), Gpu(1)});
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").what == "finds 2 GPUs; CUDA up to 12.4");
-  facts.nvidia_gpus = 0;  // the device files have other names, as under WSL
+  facts.nvidia_gpus = 0;  // the device files do not have their usual names, as under WSL
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kOk);
   facts.survey = Fail(ErrorCode::kTimeout, "no answer");
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(2)), "driver").level == Level::kWarn);
@@ -78,7 +78,7 @@ TEST_CASE("if the number of ranks is given, ranks that will time-slice a GPU are
 
 TEST_CASE("ranks may each see another GPU: where some are hidden from the doctor, it does not say that one is shared") {
   GpuFacts facts = With({Gpu(0)});
-  facts.nvidia_gpus = 8;  // the other 7 are hidden from the doctor, for example by srun --gpus-per-task=1
+  facts.nvidia_gpus = 8;  // all GPUs but one are hidden from the doctor, for example by srun --gpus-per-task=1
   CHECK(About(JudgeGpu(facts, kNoRdma, Asked(8)), "sharing").level == Level::kOk);
 }
 

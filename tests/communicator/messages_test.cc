@@ -349,14 +349,14 @@ TEST_CASE("a rank that dies is named by each rank that waits for its messages") 
 }
 
 TEST_CASE("a rank that dies in the midst of a transfer over TCP is named by the other end") {
-  // There are several transfers, because one may complete in spite of the abort: on one rank, or on both if rank 1 gets
-  // no core before it aborts. The first transfer that does not complete is checked.
+  // There are several transfers, because some may complete before the abort, on one rank or on both. The first transfer
+  // that does not complete is checked.
   constexpr int kTransfers = 16;
   for (const bool receiving : {true, false}) {
     OnRanks(TcpJob(2), [&](Communicator& communicator) {
       std::vector<std::int32_t> values(4'000'000);
       if (communicator.rank() == 1) {
-        // Rank 1 begins its transfers, and is destroyed while they run.
+        // Rank 1 begins its transfers, and aborts while they run.
         std::vector<Work> works;
         for (int i = 0; i < kTransfers; ++i) {
           works.push_back(receiving ? communicator.SendAsync(values.data(), values.size(), kInt, 0, 0)

@@ -254,7 +254,7 @@ TEST_CASE(
     CAPTURE(TextOf(status));
     REQUIRE(!status);
     CHECK(status.error().code() == ErrorCode::kMismatch);
-    // by the ranks of the parent, rank 0 names rank 2, and rank 1 names rank 0
+    // In the parent's ranks: rank 0 names rank 2, and rank 1 names rank 0.
     CHECK(status.error().culprit() == (rank == 0 ? 0 : 2));
   });
 }
@@ -292,7 +292,7 @@ TEST_CASE("errors of a group name the job's ranks, and the group's beside, in wh
     has_received.wait();
     REQUIRE(!failed);
     CHECK(failed.error().code() == ErrorCode::kMismatch);
-    // The fields of the error have ranks of the group.
+    // The fields of the error contain ranks of the group.
     CHECK(failed.error().culprit() == 1 - group.rank());
     CheckNamesBoth(TextOf(failed));
     CheckNamesBoth(error_text);
@@ -335,7 +335,7 @@ TEST_CASE("a program's reason for the abort of a group is reported as it was giv
 TEST_CASE("a group of a group names the job's ranks, not its parent's") {
   std::barrier<> have_it(2);
   InGroupOfTwo([&](Communicator&, Communicator& group) {
-    auto inner = group.Split(0, -group.rank());  // its rank 0 is rank 3 of the job
+    auto inner = group.Split(0, -group.rank());  // rank 0 of `inner` is rank 3 of the job
     REQUIRE(inner);
     have_it.arrive_and_wait();
     if (group.rank() == 0) return group.Abort("as the test wants it");

@@ -1,4 +1,4 @@
-// Tests which topology a communicator assumes. The tests conclude this from the time that it expects for a barrier.
+// Tests which topology a communicator assumes. The time that the communicator expects for a barrier shows this.
 // Ranks of one host share its CPU cores. Ranks of different hosts have a network between them. A group has a share of
 // the cores of each host, and has a network only if its ranks are on different hosts.
 #include <doctest/doctest.h>

@@ -94,7 +94,7 @@ Fixture OverInproc(const std::string& plan, const InprocOptions& options) {
   Fixture fixture = Named("inproc, plan '" + plan + "'");
   fixture.make = [=](int world_size) { return std::make_unique<InprocInside>(world_size, plan, options); };
   fixture.max_bytes_ahead = options.ring_bytes;
-  if (!plan.empty()) fixture.traffic_bytes = 8192;  // with few bytes per call, less traffic is enough
+  if (!plan.empty()) fixture.traffic_bytes = 8192;  // with few bytes per call, less traffic reaches the edge cases
   fixture.reads_source_late = options.reluctant;
   return fixture;
 }

@@ -109,7 +109,7 @@ void World::Until(const std::string& what, const std::function<bool()>& conditio
 void World::Settle() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   for (int round = 0; round < 100; ++round) Poll();
-  if (!fixture_.threads) return;  // on virtual time, the rounds above are enough
+  if (!fixture_.threads) return;  // on virtual time, pending events happen within these rounds
   while (std::chrono::steady_clock::now() < until) Poll();
 }
 

@@ -66,7 +66,8 @@ class World {
   void Until(const std::string& what, const std::function<bool()>& condition);
   // Polls long enough that pending events have very probably happened. Used before checks that nothing has happened.
   void Settle();
-  // Waits as an owner does: calls Arm, and sleeps until an event arrives. Fails the test after the fixture's patience.
+  // Waits as an endpoint's owner does: calls Arm, and sleeps until an event arrives. Fails the test after
+  // Fixture::patience.
   void Sleep(Rank rank);
   // Opens the lane on both sides and waits until it is open.
   void Connect(Rank a, Rank b, std::uint32_t index = 0);

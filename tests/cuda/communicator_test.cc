@@ -168,7 +168,7 @@ TEST_CASE("A kernel that is loaded while a stream waits for an operation may end
     CHECK(status.error().code() == ErrorCode::kTimeout);
     CHECK(status.error().message().find("in time: rank") != std::string::npos);
     CHECK(status.error().message().find(
-              "waits for a call that does not return; if it is a call of the driver of GPU") != std::string::npos);
+              "waits for a call that does not return; if this is a call of the driver of GPU") != std::string::npos);
   });
   if (!GpuMayBeMissing()) CHECK(ended_late);  // the fake driver waits for all streams
 }

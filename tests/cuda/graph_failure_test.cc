@@ -181,7 +181,7 @@ TEST_CASE("A call after the stream has ended reports another rank's abort, thoug
   });
 }
 
-// Rank 0 launches a graph and rank 1 does not. Checks the error that the next call of both ranks then reports.
+// Rank 0 launches a graph and rank 1 does not. Checks the error that each rank's next call then reports.
 void ReportsTimeout(const std::function<Status(Communicator&)>& call) {
   std::atomic<bool> failed{false};
   OnGraphRanks(2, [&](Communicator& communicator, OnGpu& gpu, CUstream stream) {

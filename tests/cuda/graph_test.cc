@@ -1,4 +1,5 @@
-// Operations in CUDA graphs: captured once and launched repeatedly, without the host at each launch.
+// Operations in CUDA graphs, which are captured once and launched repeatedly. When a graph runs, the host takes no
+// part.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -160,7 +160,7 @@ TEST_CASE("child: frees memory and exports other memory at its address" * doctes
   }
 }
 
-// A driver does not open memory while older memory of the same addresses is still open. The older memory may belong to
+// A driver does not open memory while older memory at the same addresses is still open. The older memory may belong to
 // another communicator, and closing it may have to wait for an operation on a stream. So while an operation is running,
 // Open must not wait until the older memory is closed.
 TEST_CASE(
@@ -234,7 +234,7 @@ TEST_CASE("Memory that a graph uses stays open, however long ago its last use wa
   std::vector<DevicePeers::MemoryHandle> handles;
   for (std::size_t i = 0; i < kExported; ++i) handles.push_back(other.line.Receive<DevicePeers::MemoryHandle>());
   constexpr std::size_t kBytes = kExportedBytes - 8;
-  constexpr std::size_t kInGraph = 1;  // used early, so it would be among the first to be closed
+  constexpr std::size_t kInGraph = 1;  // this memory is used early, so it would be among the first to be closed
   std::byte* const own = gpu->Allocate(kBytes);
   const auto barrier_state = peers->BarrierState();
   const auto found = peers->Open(handles[kInGraph], kMayNotWait);

@@ -1,5 +1,5 @@
-// Operations that are split into one share for each rail: the results are the same, on lanes that make use of every
-// freedom in their contract.
+// Operations that are split into one share for each rail. Results must be right on lanes that make use of every freedom
+// in their contract.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -150,8 +150,8 @@ TEST_CASE("each rail has lanes of its own, which carry its share") {
   for (std::uint32_t rail = 0; rail < 3; ++rail) {
     auto lane = world.endpoint(0).Open(1, LaneOfRail(rail));
     REQUIRE(lane);
-    // A rail has 10,000 elements of 4 bytes. It sends half of them in the reduce-scatter, half in the all-gather, and
-    // headers.
+    // A rail has 10,000 elements of 4 bytes. It sends half of them in the reduce-scatter, and half in the all-gather.
+    // The headers come in addition.
     CHECK((*lane)->accepted() >= 40'000);
     CHECK((*lane)->accepted() < 42'000);
     CHECK((*lane)->consumed() == (*lane)->accepted());

@@ -150,8 +150,8 @@ class EngineWorld : private PeerObserver {
     bool right = false;  // whether every element of the result is correct
   };
 
-  // Runs an operation that may fail: polls the ranks without an error until they are complete or nothing advances any
-  // more. The world cannot be used afterwards.
+  // Runs an operation that may fail. Polls each rank until it is complete or has failed, but stops when nothing
+  // advances any more. The world cannot be used afterwards.
   std::vector<Outcome> Attempt(const Case& c) {
     std::vector<Lent> lent = StartAll(c);
     std::vector<Outcome> outcomes(ranks_.size());

@@ -27,7 +27,7 @@ std::string Turned(std::string_view text) {
   return turned;
 }
 
-// A lane may return a piece as two views, split where its ring ends.
+// A lane may return a piece as two views, split at the end of the lane's ring.
 Sums VerifyTail(std::string_view tail, Cut cut, std::uint32_t sum) {
   IncomingTail incoming;
   incoming.Begin();

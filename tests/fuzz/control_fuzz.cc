@@ -51,7 +51,8 @@ Corpus HarnessCorpus() {
 
 void CheckInput(std::string_view input) {
   const Allocations allocations;
-  const std::string_view body = input.substr(0, kMaxControlBodyBytes);  // a control connection never delivers more
+  // A control connection never delivers a longer body.
+  const std::string_view body = input.substr(0, kMaxControlBodyBytes);
   const auto goodbye = DecodeGoodbye(body);
   const auto report = DecodeProgressReport(body);
   RONDO_HOLDS(report.has_value() == (body.size() == kDescriptorBytes));

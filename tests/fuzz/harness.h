@@ -57,8 +57,8 @@ class Allocations {
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
-  // Checks that no allocation so far was larger than `bytes`, because a length in the input must not alone cause a
-  // large allocation.
+  // Checks that no allocation so far was larger than `bytes`: a length in the input alone must not cause a large
+  // allocation.
   void CheckLargest(std::size_t bytes) const;
 };
 

@@ -47,7 +47,8 @@ void CheckRequest(std::string_view frame) {
   CheckError(request);
   if (!request) return;
   const std::string again = EncodeAgain(*request);
-  // Only one field may differ: the value that CompareSetRequest ignores if it expects no value.
+  // The two frames may differ in one field only: the expected value of a CompareSetRequest, which is ignored if no
+  // value is expected.
   RONDO_HOLDS(again.size() <= kLengthBytes + frame.size());
   if (!std::holds_alternative<CompareSetRequest>(request->body)) {
     RONDO_HOLDS(std::string_view(again).substr(kLengthBytes) == frame);

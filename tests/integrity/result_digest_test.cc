@@ -50,7 +50,7 @@ TEST_CASE("of many ranks the text stays short") {
   for (std::uint32_t rank = 0; rank < digests.size(); ++rank) digests[rank] = rank;
   const auto error = Compared(digests);
   REQUIRE(error);
-  CHECK(error->message().size() < 760);  // so it fits into the text of an abort notice
+  CHECK(error->message().size() < 760);  // so the message fits into the text of an abort notice
   CHECK(Has(error, "4080 more"));
 }
 

@@ -99,8 +99,8 @@ TEST_CASE("memory that all ranks can map or read is used without a copy through 
             [&](Question question) { return PlainSharedSegment::IsAboutReading(question) == reads; });
         RunAllReduce(world, ReduceOp::kSum, DataType::kInt32);
         const std::uint64_t pulls = world.intranode(0).single_copies();
-        // The vector of the first count is too short to be mapped. Out of place it can be read, but reading is faster
-        // only with two ranks.
+        // Memory is read only with two ranks, because with more ranks other strategies are faster. The first count's
+        // vector is too short to be mapped. It is read only if the operation is out of place.
         const std::size_t counts = kAroundWindows.size() - 1;
         CHECK(pulls == (!reads ? 2 * counts : ranks == 2 ? 2 * counts + 1 : 0));
         const Case large{.algorithm = Algorithm::kIntranode,

@@ -33,7 +33,8 @@ std::vector<Pairing> AllPairings() {
   return pairings;
 }
 
-// A vector has 16 to 64 bytes: these counts end before, at and after its boundary, for every type and instruction set.
+// A vector register has 16 to 64 bytes. For every type and instruction set, these counts end before, at and after its
+// boundary.
 constexpr std::array<std::size_t, 27> kCounts{0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17,  31,  32,
                                               33, 47, 63, 64, 65, 66, 95, 127, 128, 129, 255, 257, 1000};
 constexpr std::array<std::size_t, 5> kOffsets{0, 1, 3, 32, 63};  // distance of an operand from a 64-byte boundary

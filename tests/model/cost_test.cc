@@ -128,7 +128,7 @@ TEST_CASE("counts of the largest world follow the growth of the counted ones") {
   CHECK(at(Collective::kAllReduce, Algorithm::kRing).rank.moved == doctest::Approx(4).epsilon(0.05));
   CHECK(at(Collective::kReduce, Algorithm::kDirect).rank.moved == doctest::Approx(65535).epsilon(0.05));
   CHECK(at(Collective::kBarrier, Algorithm::kDissemination).hops >= 16);
-  // the model extrapolates the logarithm as a small power of the world size
+  // The right number is 16, but the model extrapolates the logarithm as a small power of the world size.
   CHECK(at(Collective::kBarrier, Algorithm::kDissemination).hops <= 48);
 }
 

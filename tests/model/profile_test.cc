@@ -56,7 +56,7 @@ TEST_CASE("times lie on lines between the logarithms of sizes; outside, constant
   CHECK(*world.Us(Algorithm::kRing, 0) == 10);
   CHECK(*world.Us(Algorithm::kRing, 4) == 10);
   CHECK(*world.Us(Algorithm::kRing, 64) == doctest::Approx(11));
-  // The middle between two sizes in logarithms gives the time sqrt(9.5 * 40).
+  // 512 is the geometric mean of two measured sizes. So the time is the geometric mean of their times, 9.5 and 40.
   CHECK(*world.Us(Algorithm::kTree, 512) == doctest::Approx(19.494).epsilon(0.001));
   CHECK(*world.Us(Algorithm::kRing, 8192) == doctest::Approx(40));
   CHECK_FALSE(world.Us(Algorithm::kChain, 64));

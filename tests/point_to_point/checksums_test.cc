@@ -1,4 +1,4 @@
-// Messages in frames with checksums: they arrive as without checksums. Whichever bit flips in transit, no receive
+// Messages in frames with checksums arrive like messages without checksums. Whichever bit flips in transit, no receive
 // succeeds with wrong bytes.
 #include <doctest/doctest.h>
 
@@ -100,7 +100,7 @@ TEST_CASE("wherever one bit flips, its reader finds it and nothing wrong is rece
     CAPTURE(mode.name);
     for (const Exchange& exchange : kExchanges) {
       CAPTURE(exchange.what);
-      for (const Rank from : {0, 1}) {  // message bodies are sent by rank 0, clearances by rank 1
+      for (const Rank from : {0, 1}) {  // bodies are sent by rank 0, clear frames by rank 1
         CAPTURE(from);
         FlippedBit bit{.from = from, .to = 1 - from, .offset = UINT64_MAX};
         const Ending sound = Run(mode, kSmall, exchange, bit);

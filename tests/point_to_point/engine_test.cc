@@ -152,7 +152,7 @@ TEST_CASE("credit returns, so that a one-way stream of small messages stays eage
     CHECK(sent.good());
     CHECK(sent.operation.id == static_cast<std::uint64_t>(i + 1));
   }
-  // No message was announced: a message without a posted receive is still sent at once.
+  // This message has no posted receive, so its send ends only if the credit has returned.
   TestOperation& last = world.Send(0, 1, 1, Payload(0, 1, 0, 60));
   world.Settle();
   CHECK(last.good());

@@ -51,8 +51,8 @@ void Explore(const ExploredScenario& scenario, const InprocOptions& network, int
     for (int i = 0; i < polls; ++i) with_polls.push_back([r](Run& run) { run.world.Poll(r); });
     actions[r] = std::move(with_polls);
   }
-  // An interleaving is a number with a bit for each position: 1 for an action of rank 0. Only numbers that have as many
-  // 1 bits as rank 0 has actions are used.
+  // An interleaving is a number with a bit for each position: 1 for an action of rank 0. A number is used only
+  // if it has exactly one 1 bit for each action of rank 0.
   const std::size_t own = actions[0].size(), all = own + actions[1].size();
   REQUIRE(all <= 20);
   int orders = 0, runs = 0;

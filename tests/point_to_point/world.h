@@ -1,4 +1,4 @@
-// N message engines over an in-process network, all polled by one thread: the fixture of their tests.
+// N message engines over an in-process network, all polled by one thread. This is the fixture of the engine's tests.
 //
 //   MessageWorld world({.ranks = 2});
 //   auto& sent = world.Send(0, 1, /*tag=*/7, Text("hello"));
@@ -39,7 +39,7 @@ class TestOperation {
 
   bool final() const { return operation.final.load(); }
   bool good() const { return final() && !operation.error; }
-  // "" if it has not failed.
+  // The operation's error; "" if it has not failed.
   std::string error() const { return operation.error ? operation.error->ToString() : ""; }
   // The text that a receive got.
   std::string text() const {

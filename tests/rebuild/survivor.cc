@@ -41,7 +41,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 // Sizes of sums. Some fit into one slot of a shared segment or one frame, and some need many. Large sums take most of
-// the time, so most deaths happen during one.
+// the time, so most deaths happen during a large sum.
 constexpr std::array<std::size_t, 5> kElements{1, 100, 5'000, 60'000, 400'000};
 constexpr std::size_t kGuardElements = 512;
 constexpr std::int64_t kGuard = 0x5a5a5a5a5a5a5a5a;
@@ -69,7 +69,7 @@ Duration DurationOf(double seconds) { return std::chrono::duration_cast<Duration
 
 Error Wrong(std::string what) { return Error(ErrorCode::kCorrupt, std::move(what)); }
 
-// Sums in which every element shows which ranks took part, and which sum it belongs to.
+// Sums in which every element shows which ranks took part, and the number of the sum.
 class Sums {
  public:
   explicit Sums(const Flags& flags) : flags_(flags) { memory_.resize(kElements.back() + 2 * kGuardElements); }

@@ -181,7 +181,7 @@ TEST_CASE("when a rank dies, the others' operation failed, and each leaves its r
 
 TEST_CASE("records of damage say whose frame it was, and of results that differ, which operation's and whose") {
   struct Case {
-    bool checksums;  // true: checksums; false: results are compared
+    bool checksums;  // true: frames have checksums; false: ranks compare results
     std::string failed;
     std::string error;
   };

@@ -29,7 +29,7 @@ class ExploredStore final : public Store {
   // Thrown in the process that dies. The test catches it at the end of the process.
   struct Died {};
 
-  // With `patient`, time passes only when no process can continue without it, so every living process is in time.
+  // With `patient`, time passes only when all living processes wait for missing keys. So no living process is late.
   // Without `patient`, a Wait for a missing key ends at once as if its deadline had passed. This simulates processes
   // that are arbitrarily slow.
   ExploredStore(Explorer& explorer, ManualClock& clock, std::size_t processes, std::optional<Death> death, bool patient)
@@ -115,7 +115,8 @@ class ExploredStore final : public Store {
     return std::find(values.begin(), values.end(), nullptr) == values.end();
   }
 
-  // Whether all other living processes wait for missing keys, and none of them has an earlier deadline.
+  // Whether all living processes other than `id` wait for missing keys, none of them with an earlier deadline than
+  // `id`.
   bool TimeMayPassFor(std::size_t id) const {
     for (std::size_t other = 0; other < processes_.size(); ++other) {
       const Process& one = processes_[other];

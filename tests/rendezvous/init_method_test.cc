@@ -1,4 +1,4 @@
-// Tests rendezvous URLs in a table, and the store that each of them opens.
+// Tests a table of rendezvous URLs, and the store that each URL opens.
 #include "rendezvous/url/init_method.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Tests the rendezvous with single cases. A case defines which processes come, and which result each of them gets.
+// Tests single cases of the rendezvous. A case defines which processes join, and which result each of them gets.
 #include "rendezvous/membership.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Tests the agreement on a roster under every order of the processes' calls, up to a number of preemptions. One process
-// can die, before any of its calls. There are two settings: with patient true, all living processes are in time; with
-// patient false, any process may be arbitrarily slow. In both settings no process may see two rosters or two rendezvous
+// can die, before any of its calls. There are two settings: with patient true, no living process is late; with patient
+// false, any process may be arbitrarily slow. In both settings no process may see two rosters or two rendezvous
 // of one generation. If patient is true, all living processes must continue.
 #include <doctest/doctest.h>
 
@@ -21,8 +21,8 @@ namespace regroup_explored_test {
 
 using namespace std::chrono_literals;
 
-// Deaths are tested before each of a process's first kMaxCalls calls. Only a process that is slow without limit makes
-// more calls.
+// Deaths are tested before each of a process's first kMaxCalls calls of the store. Only an arbitrarily slow process
+// makes more calls.
 constexpr int kMaxCalls = 40;
 
 Roster RunningRoster(int ranks) {
@@ -112,7 +112,7 @@ int ExploreOne(const Scenario& scenario, std::optional<Death> death, bool patien
   return explorer.schedules();
 }
 
-// Explores without a death, then with a death of each process before each of its calls.
+// Explores the scenario without a death, then with a death of each process before each of its calls.
 void Explore(const Scenario& scenario, bool patient,
              const std::function<void(const Ends&, std::optional<Death>)>& judge) {
   CAPTURE(patient);
@@ -142,8 +142,8 @@ std::vector<std::string> Instances(const Roster& roster) {
   return instances;
 }
 
-// Checks a property of both settings: there is one roster, every process that got it is a member of it, and all other
-// processes got an error.
+// Must hold for both values of `patient`: there is one roster, every process that got it is a member of it, and all
+// other processes got an error.
 void CheckOneRoster(const Ends& ends) {
   std::optional<std::vector<std::string>> the_roster;
   for (std::size_t id = 0; id < ends.rosters.size(); ++id) {

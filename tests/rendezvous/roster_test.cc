@@ -219,7 +219,7 @@ TEST_CASE("Fewer than min_ranks never go on: the part that was cut off says so a
   CHECK_RESULT_SAYS(alone, "at least 2 are needed");
   CHECK_RESULT_SAYS(alone, "rank 0 (host host0, pid 100): was found dead by rank 2");
   CHECK_RESULT_SAYS(alone, "rank 1 (host host1, pid 101): did not come");
-  // The claim of this rank remains, so the other ranks find it when they come.
+  // Rank 2's claim remains in the store, so rank 1 finds it later.
   const auto others = Agree(world, RunningRoster(3), {{.rank = 1, .rules = majority}});
   REQUIRE(others[0]);
   CHECK(OldRanks(*others[0]) == std::vector<Rank>{1, 2});

@@ -143,7 +143,8 @@ TEST_CASE("A server that does not ask for a proof, or only claims to know the to
   const auto at_once = [](std::size_t number, std::string& message) {
     if (number == 1) message = Encode(HelloReply{});
   };
-  CHECK(Has(ShakeHands(CountingToken("secret"), CountingToken("secret"), {}, at_once).client_says, "it did not ask"));
+  CHECK(Has(ShakeHands(CountingToken("secret"), CountingToken("secret"), {}, at_once).client_says,
+            "that side has no token"));
   for (const HelloReply& claim : {HelloReply{}, HelloReply{.proof = TokenProof{}}}) {
     const auto lie = [&](std::size_t number, std::string& message) {
       if (number == 3) message = Encode(claim);

@@ -1,6 +1,6 @@
-// Guarantees of the builder that the verifier does not prove: no superfluous dependencies, equal projections, exchanges
-// whose reductions never wait for the release of sent memory, and memory that does not grow with the square of the
-// world size.
+// Guarantees of the builder that the verifier does not prove. No dependency is superfluous. A schedule that is built
+// for one rank alone is equal to this rank's part of the whole schedule. In exchanges, no reduction waits for the
+// release of sent memory. Memory does not grow with the square of the world size.
 #include <doctest/doctest.h>
 
 #include <bit>

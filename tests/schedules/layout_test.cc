@@ -1,5 +1,5 @@
-// Checks which blocks a rank contributes, which it must have at the end, and which its buffers contain, by computing
-// them in a second way. Also checks the positions of blocks, element by element.
+// Computes in a second way which blocks a rank contributes, which it must have at the end, and which its buffers
+// contain. Both results must be equal. Also checks the positions of blocks, element by element.
 #include "collectives/schedule/layout.h"
 
 #include <doctest/doctest.h>

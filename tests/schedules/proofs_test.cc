@@ -1,5 +1,5 @@
-// Every algorithm is proved, and has the costs that its paper states. All worlds up to 17 ranks are proved here, and
-// all up to 33 ranks by `rondo verify`. Larger worlds are sampled.
+// Every algorithm is proved correct, and has the costs that its paper states. All worlds up to 17 ranks are proved
+// here, and all up to 33 ranks by `rondo verify`. Larger worlds are sampled.
 #include <doctest/doctest.h>
 
 #include <algorithm>

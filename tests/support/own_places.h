@@ -34,8 +34,8 @@ class TemporaryDirectory {
 };
 
 // A port of 127.0.0.1 on which no process listens, and that no other process gets while this object lives. A server
-// that sets SO_REUSEADDR, as Rondo's servers do, can still listen there. (It is not enough that a port was free a
-// moment ago, because it may be in use by now.)
+// that sets SO_REUSEADDR, as Rondo's servers do, can still listen on this port. (It is not enough that a port was free
+// a moment ago, because it may be in use by now.)
 class HeldPort {
  public:
   HeldPort() {

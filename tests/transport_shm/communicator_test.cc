@@ -59,7 +59,7 @@ TEST_CASE("ranks of one host take the intranode path unless another algorithm is
   });
 }
 
-// Sleeps and yields like a KernelWaiter, but reports a chosen core. Counts the polls before the first yield.
+// Sleeps and yields like a KernelWaiter, but reports a chosen CPU core. Counts the polls before the first yield.
 class WaiterOn final : public Waiter {
  public:
   explicit WaiterOn(int core) : core_(core) {}
@@ -416,7 +416,8 @@ TEST_CASE("ranks in different operations get an error: both on the intranode pat
   }
 }
 
-// The number of times that the threads of this process, except those in `but`, have voluntarily given up their core.
+// The number of times that the threads of this process, except those in `but`, have voluntarily given up their CPU
+// core.
 std::uint64_t SleepsOfThreads(const std::array<pid_t, 2>& but) {
   std::uint64_t sleeps = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -476,8 +477,8 @@ TEST_CASE("allocated memory is shown to peers only where all that belongs to an 
     for (int round = 0; round < 3; ++round) {
       const auto input = c.Allocate(kCount * 4);
       REQUIRE(input);
-      // Here the rank must not pass `input` to its peers. Because `out` is not allocated memory, no peer would look up
-      // `input`, and so peers would keep `input` mapped after it is freed.
+      // Here the rank must not pass `input` to its peers. The communicator did not allocate `out`, so no peer would
+      // look up `input`. Peers would then keep `input` mapped after it is freed.
       CHECK(c.AllReduce((*input)->bytes().data(), out.data(), kCount, kInt, ReduceOp::kSum));
     }
     CHECK(c.Barrier());

@@ -30,7 +30,7 @@ struct Shared {
 void AwaitBoth(std::atomic<int>& count, int round) {
   count.fetch_add(1);
   for (int looks = 0; count.load() < 2 * round; ++looks)
-    if (looks % 1024 == 1023) sched_yield();  // so that both processes run even if there is only one core
+    if (looks % 1024 == 1023) sched_yield();  // so that both processes run even if there is only one CPU core
 }
 
 // Returns the number of rounds in which neither process saw the other's store.

@@ -92,7 +92,7 @@ class TransportWithLateGoodbye final : public PassingTransport {
 };
 
 // A benchmark found this error in one of about a thousand runs. Rank 0, which sends its goodbye last, received the
-// other rank's goodbye between two of its checks. The first check kept rank 0 from sending its own goodbye, and the
+// goodbye of rank 1 between two checks for it. The first check kept rank 0 from sending its own goodbye, and the
 // second let it leave without one.
 TEST_CASE("rank 0 says its goodbye in whatever moment of its closing the other's arrives") {
   for (int looks = 1; looks <= 6; ++looks) {

@@ -124,7 +124,7 @@ struct ReleaseStore : Weak {
 };
 
 // Returns the number of schedules in which a consumer that sleeps on an empty ring never wakes. The consumer tries only
-// a few times, because a stale value does not stay stale forever, and more tries find nothing new.
+// a few times, because no thread reads the same stale value forever, and more tries find nothing new.
 template <typename Counter>
 int LostWakeUps() {
   constexpr int kTries = 3;

@@ -134,7 +134,7 @@ TEST_CASE("a flood of silent connections costs a bounded number of descriptors a
   Watched watched;
   std::vector<Fd> flood;
   for (int i = 0; i < 500; ++i) flood.push_back(Call(watched.transport()));
-  // A connection is counted as accepted before it makes another one be evicted.
+  // The transport counts a connection as accepted before it evicts an older connection to make room.
   CHECK(Eventually([&] { return watched.counters->evicted == 500 - 64; }));
   CHECK(watched.counters->accepted == 500);
   CheckTheJobWorks(watched.world, 1);

@@ -1,4 +1,4 @@
-// Repairs descriptors 0, 1 and 2 for the case that the parent process has closed them or made them non-blocking.
+// Makes standard streams usable even if the parent process has closed their descriptors or made them non-blocking.
 #pragma once
 
 namespace rondo {

@@ -23,7 +23,7 @@ struct OwnVariable {
   bool secret = false;
 };
 
-// The variables that Rondo and its tools read. tools/dev/reference copies these texts into docs/REFERENCE.md.
+// The variables that Rondo and its tools read. tools/dev/reference copies the names and texts into docs/REFERENCE.md.
 constexpr std::array<OwnVariable, 28> kOwn{{
     {"RONDO_ADDRESSES",
      "only for rondo_torch; local addresses to use, separated by commas (default: chosen by reachability)"},

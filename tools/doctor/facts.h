@@ -115,7 +115,7 @@ struct RdmaFacts {
 
 struct GpuFacts {
   int nvidia_gpus = 0;          // the number of NVIDIA GPUs of this host or container
-  ib::DeviceMemoryFacts reach;  // what determines how RDMA adapters could access GPU memory
+  ib::DeviceMemoryFacts reach;  // the facts that determine how RDMA adapters could access GPU memory
   bool open_driver = false;     // whether the driver has open kernel modules, which can export memory as dma-buf
   bool built_with_cuda = true;  // whether this program is built with CUDA
   Result<GpuSurvey> survey = Fail(ErrorCode::kUnsupported, "NVIDIA's driver was not asked for GPUs");

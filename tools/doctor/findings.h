@@ -23,7 +23,7 @@ struct Finding {
   Level level = Level::kOk;
   std::string subject;
   std::string what;
-  std::string remedy = {};  // what the user can do about it; empty for kOk
+  std::string remedy = {};  // how the user can solve the problem; empty for kOk
 };
 
 // The job for which this host is examined.
@@ -31,7 +31,7 @@ struct PlannedJob {
   enum class Path : std::uint8_t { kAuto, kTcp, kShm, kIb };
 
   int local_ranks = 1;
-  bool ranks_given = false;  // true: the user gave the number of ranks; false: it is one rank for each CPU core
+  bool ranks_given = false;  // true: the user gave local_ranks; false: there is one rank for each CPU core
   Path path = Path::kAuto;
 };
 

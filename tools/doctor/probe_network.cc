@@ -151,7 +151,7 @@ void AskFirewall(NetworkFacts& facts) {
     facts.rules_unseen = "only root can see its rules; run rondo doctor as root to check them";
     return;
   }
-  // Without the command nft there may be an iptables that uses nft's tables.
+  // A host without the command nft may have an iptables that uses nft's tables.
   const bool has_nft = !OutputOfTool("command -v nft").empty();
   const bool has_iptables = !OutputOfTool("command -v iptables || command -v iptables-legacy").empty();
   if (!has_nft && !has_iptables)
@@ -185,8 +185,8 @@ std::optional<IpAddress> OtherAddressIn(const tcp::LocalAddress& own, const std:
   return std::nullopt;
 }
 
-// Finds detours: if two interfaces are in one subnet, asks the kernel by which interface the packets of each address
-// leave. This is done only for IPv4, because for IPv6 the kernel uses the interface of the address.
+// Finds detours: if two interfaces are in one subnet, asks the kernel through which interface packets from each
+// address leave. This is done only for IPv4, because for IPv6 the kernel uses the interface of the address.
 void AskDetours(NetworkFacts& facts) {
   const auto is_global = [](const tcp::LocalAddress& address) {
     return tcp::Classify(address) == tcp::AddressClass::kGlobal;

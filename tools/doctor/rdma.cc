@@ -81,7 +81,7 @@ void JudgeMemlock(const RdmaFacts& facts, const PlannedJob& job, Level severity,
                             : "no limit"});
     return;
   }
-  // Assumes that the job has as many hosts as this host has ranks, but at least 8. That is already a large job.
+  // Assumes a large job, with as many hosts as this host has ranks, but at least 8 hosts.
   const std::uint64_t lanes = *facts.memlock_most / lane_bytes;
   const auto wanted = static_cast<std::uint64_t>(std::max(job.local_ranks, 8));
   const std::string what =

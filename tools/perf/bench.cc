@@ -72,7 +72,7 @@ Status PerfBench::Prepare(const PerfOptions& options, const std::vector<PerfCase
   }
   const auto make = [&] { return PerfArena::Make(max_bytes, memory_, allocator, session_.get()); };
   RONDO_ASSIGN(input_, make());
-  // Made even if it is not needed, because plain memory uses no physical pages before its first use.
+  // Made even if it is not needed. Plain memory costs nothing, because it uses no physical pages before its first use.
   RONDO_ASSIGN(output_, make());
   return {};
 }

@@ -57,7 +57,7 @@ struct PerfOptions {
   bool intranode = false;        // ranks of one host share memory, so the intranode path can be used
   bool reproducible = false;     // true: reductions are measured twice, as the library chooses and in reproducible mode
   bool fp32_accumulate = false;  // has an effect only on reductions of 16-bit floats; see CommunicatorOptions
-  bool checksums = false;        // this and the next two are options of the communicator, shown in each row
+  bool checksums = false;        // this and the next two members are options of the communicator, shown in each row
   bool compare_results = false;
   std::uint32_t rails = 1;
   PerfMemory memory = PerfMemory::kHost;
@@ -81,7 +81,7 @@ struct PerfCase {
   bool uneven = false;
   bool reproducible = false;
   bool fp32_accumulate = false;
-  bool checksums = false;  // this and the next two are options of the communicator
+  bool checksums = false;  // this and the next two members are options of the communicator
   bool compare_results = false;
   std::uint32_t rails = 1;
   PerfMemory memory = PerfMemory::kHost;

@@ -28,9 +28,9 @@ std::uint64_t Hash(std::uint64_t index, Rank rank) {
       .Next();
 }
 
-// A rank's integer. The sum over `world_size` ranks stays within +-limit (for unsigned types, within 0 and limit). If
-// the limit is smaller than the world size, only `limit` ranks contribute 1 (or -1), and the others 0. Which ranks
-// contribute differs from element to element.
+// A rank's integer. The sum over `world_size` ranks stays within +-limit (for unsigned types, from 0 to limit). If
+// the limit is smaller than the world size, only `limit` ranks contribute 1 (or -1), and the others 0. The ranks
+// that contribute differ from element to element.
 std::int64_t Summand(std::uint64_t index, Rank rank, int world_size, std::uint64_t limit, bool with_sign) {
   const std::uint64_t hash = Hash(index, rank);
   const std::uint64_t most = limit / static_cast<std::uint64_t>(world_size);
@@ -82,9 +82,9 @@ struct Float64Code {
   static Bits Average(double sum, int world) { return std::bit_cast<Bits>(sum / static_cast<double>(world)); }
 };
 
-// Whether the range is large enough for factors of a pre-multiplied sum that differ between ranks and multiply exactly.
-// With these the check detects a factor that is missing, applied twice or swapped. If the range is too small, the
-// factors are only signs.
+// Whether the range is large enough for a pre-multiplied sum whose factors differ between ranks and whose products are
+// exact. With such factors the check detects a factor that is missing, applied twice or swapped. If the range is too
+// small, the factors are only signs.
 bool HasRoomToScale(FloatRange range, int world_size) {
   return range.limit / static_cast<std::uint64_t>(world_size) >= 12;
 }
@@ -145,7 +145,8 @@ CheckedData MakeFloatData(DataType type, ReduceOp op, int world_size, Rank rank,
           factor(rank)};
 }
 
-// The largest sum that kAvg divides: the maximum of the type, or the largest value that Summand can handle.
+// The largest sum that kAvg divides: the maximum of the type, or 2^62 (the most that Summand can handle) if that is
+// less.
 template <typename T>
 constexpr std::uint64_t kMaxOf = std::min<std::uint64_t>(std::numeric_limits<T>::max(), std::uint64_t{1} << 62);
 
@@ -201,7 +202,7 @@ CheckedData MakeIntegerData(ReduceOp op, int world_size, Rank rank, std::uint64_
   return {RepeatedElements(std::move(input), sizeof(T)), RepeatedElements(std::move(output), sizeof(T)), 1.0};
 }
 
-// The input is mostly true for conjunctions and mostly false for disjunctions, so that results differ. Any non-zero
+// The input is mostly true for conjunctions and mostly false for disjunctions, so that both results occur. Any non-zero
 // byte is true, and a reduction makes it 1. With a single rank nothing is reduced, so true must already be 1 in the
 // input.
 std::uint8_t BoolOperand(ReduceOp op, std::uint64_t index, Rank rank, int world_size) {

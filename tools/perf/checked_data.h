@@ -54,7 +54,7 @@ class RepeatedElements {
  private:
   std::shared_ptr<const std::vector<std::byte>> period_;
   std::size_t element_bytes_;
-  std::size_t begin_ = 0;  // the position in the period of the element with index 0, in bytes
+  std::size_t begin_ = 0;  // where the sequence begins within the period, in bytes
 };
 
 // The data for the check of a reduction on one rank.

@@ -7,8 +7,8 @@
 namespace rondo {
 
 // Fills in missing flags (timeout, transport, ranks) from other flags and from the environment. If the request is
-// impossible, returns an error that names the flag. If ranks are started on this host, this runs before any of them
-// starts.
+// impossible, returns an error that names the flag. If ranks are started on this host, the function runs before
+// any of them starts.
 Status SettlePerfFlags(PerfFlags& flags);
 
 // Checks the files that rank 0 will read and write.

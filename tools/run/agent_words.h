@@ -89,7 +89,7 @@ class AgentStream {
  public:
   AgentStream(Fd in, Fd out);
 
-  // Queues the bytes, and writes what can be written without waiting.
+  // Queues the word (SendRaw: the bytes), and writes as much of the queue as possible without waiting.
   void Send(const AgentWord& word) { SendRaw(Encode(word)); }
   void SendRaw(std::string_view bytes);
   // Whether sending has become impossible, because the other side has closed its end or CloseOut was called.

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Returns the port that was bound; 0 if none was, and errno has the reason.
+// Returns the bound port. 0: no port was bound, and errno has the reason.
 std::uint16_t BindTo(int fd, std::uint16_t port) {
   sockaddr_in any{};
   any.sin_family = AF_INET;

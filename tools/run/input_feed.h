@@ -25,9 +25,9 @@ class InputFeed {
 
   InputFeed();
 
-  // Whether a rank may inherit our stdin instead of being fed. It may if reads from this stdin block and it is not a
-  // terminal. A terminal cannot be inherited, because only processes of the foreground group may read it, and each rank
-  // has a group of its own.
+  // Whether a rank may inherit our stdin instead of being fed. This requires that reads from our stdin block,
+  // and that our stdin is not a terminal. A terminal cannot be inherited, because only processes of the foreground
+  // group may read it, and each rank has a group of its own.
   static bool CanBeInherited();
 
   // Adds the descriptor that poll must wait for, if this process may read it. REQUIRES: no fed rank has kMaxUnread

@@ -148,7 +148,7 @@ void Job::TakeSignals() {
     if (signal == SIGTSTP) StopTogether();
     if (signal == SIGCONT) GoOn();
     if (!SignalFd::IsInterrupt(signal)) continue;
-    if (interrupted_by_ != 0) {  // the second interrupt kills at once
+    if (interrupted_by_ != 0) {  // the second interrupt kills the ranks at once
       SignalAll(SIGKILL);
       Enter(Phase::kKilled, options_.grace);
       continue;

@@ -6,13 +6,13 @@
 //   - RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, RONDO_LAUNCHER.
 //   - RONDO_JOB: an id that is new in every launch.
 //   - RONDO_STORE, RONDO_EXTERNAL_STORE=1: the launcher itself serves the store at this address, so that no rank has to
-//     start first. The kernel chooses its port. It listens on loopback, or on every interface if ranks run on other
-//     hosts.
+//     start first. The kernel chooses the store's port, unless a range of ports is given. The store listens on
+//     loopback, or on every interface if ranks run on other hosts.
 //   - MASTER_ADDR, MASTER_PORT: the address of rank 0's host, and a port on which nothing listens. A framework that
 //     uses these variables for its rendezvous serves its own store there, in rank 0. On its own host the launcher
 //     reserves the port, so the system gives it only to programs that ask for its number.
 //   - RONDO_TOKEN, the job's secret: the token of this process if it has one, otherwise a new token for each launch.
-//     Clients of the store must prove it (base/access.h).
+//     Clients of the store must prove that they know it (base/access.h).
 //   - RONDO_TLS, if a TLS mode is given or set in this process. The store then also uses TLS. A pre-shared key is
 //     derived from the token. Without a token, ranks get RONDO_TLS_PSK with the key of this process, or with a new key.
 //   - RONDO_PORTS, if a range of ports is given. The store's port is one of them.

@@ -39,13 +39,13 @@ class RankHost {
 
   // The name of the host in messages; "" if the job uses no other host.
   virtual const std::string& name() const = 0;
-  // Whether this is the launcher's host. Only ranks there can have RankInput::kOurs.
+  // Whether this is the launcher's host. Only ranks of the launcher's host can have RankInput::kOurs.
   virtual bool is_here() const = 0;
   // Starts a rank. `environment`: the variables of this rank alone. An error means that the rank will not run. An error
   // that is found later is reported by TakeEnded.
   virtual Status Start(Rank rank, const Variables& environment, RankInput input) = 0;
-  // Passes bytes to the stdin of a rank with RankInput::kFed; an empty text ends it. The bytes are dropped if the rank
-  // has ended or has closed its stdin.
+  // Passes bytes to the stdin of a rank with RankInput::kFed. Empty `bytes` close this stdin. The bytes are dropped if
+  // the rank has ended or has closed its stdin.
   virtual void Feed(Rank rank, std::string_view bytes) = 0;
   // The number of bytes passed to Feed that have not been written to the rank's pipe yet.
   virtual std::size_t Unread(Rank rank) const = 0;

@@ -25,7 +25,7 @@ struct RankProcessOptions {
   Rank rank = 0;
   std::vector<std::string> command;  // found by PATH
   Variables environment;             // added to our environment; if a name occurs twice, the later value counts
-  // Whether to remove this variable of our environment; null: remove nothing.
+  // Whether to remove this variable from our environment; null: remove nothing.
   std::function<bool(std::string_view variable)> leave_out;
   RankInput input = RankInput::kNone;
   OutputSink output;               // gets the output of the streams in `relayed`

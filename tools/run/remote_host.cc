@@ -228,7 +228,7 @@ Error RemoteHost::WhyItEnded(const ExitStatus& status) const {
                              options_.rondo, because));
   }
   if (status.signal == 0 && status.code != 255) {
-    // status.code is the exit code of the program that ssh ran, because ssh itself fails with 255.
+    // status.code is the exit code of the program that ssh ran, because if ssh itself fails, the code is 255.
     return Error(ErrorCode::kVersionMismatch,
                  fmt::format("{}: {} on that host does not answer as rondo's agent, and exited with code {}{}", name_,
                              options_.rondo, status.code, because));

@@ -22,9 +22,9 @@ struct JobHosts {
 };
 
 // Reaches every host of options.places within options.timeout (60 s if not set), and makes it ready to start ranks.
-// `ranks`: the options that all ranks share, without addresses. The error is the error of the first host that fails,
-// and names this host: kUnreachable, kTimeout, kVersionMismatch, or kInvalidArgument (this host has no ssh; the other
-// host has no rondo or no such working directory).
+// `ranks`: the options that all ranks share, without addresses. The error is that of the first host that fails, and
+// names it: kUnreachable, kTimeout, kVersionMismatch, or kInvalidArgument. kInvalidArgument means that the launcher's
+// host has no ssh, or that the failed host has no rondo or no such working directory.
 Result<JobHosts> ReachHosts(const LaunchOptions& options, const RankProcessOptions& ranks, std::uint16_t store_port,
                             const Clock& clock, const SignalFd& signals, TaggedOutput& output);
 

@@ -199,7 +199,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
 
 void AddRunAgentCommand(CLI::App& app, int& exit_code) {
   CLI::App* agent = app.add_subcommand("run-agent", "What rondo run starts on other hosts");
-  agent->group("");  // hides it from the help, because no user calls it
+  agent->group("");  // hides the subcommand from the help, because no user calls it
   agent->callback([&exit_code] {
     const SteadyClock clock;
     exit_code = RunAgent(ProcessEnvironment, clock);

@@ -27,7 +27,7 @@ namespace rondo {
 
 // Describes stdout and stderr of this process; in arrays stdout is first.
 struct OutputPlaces {
-  bool are_one = false;  // both write to the same terminal, pipe or file
+  bool are_one = false;  // stdout and stderr are the same terminal, pipe or file
   std::array<bool, 2> are_terminals{};
 
   static OutputPlaces OfThisProcess();

@@ -1,4 +1,4 @@
-// `rondo store`: serves only the rendezvous store, for ranks that are started by other means.
+// `rondo store`: serves only the rendezvous store. Other programs start the ranks.
 #include <fmt/core.h>
 #include <pthread.h>
 

@@ -14,7 +14,8 @@
 
 namespace rondo {
 
-// Ranks that called different collectives with the same sequence number, or the same one with different arguments.
+// Ranks that called different collectives with the same sequence number, or the same collective with different
+// arguments.
 struct TraceMismatch {
   std::uint64_t number = 0;
   std::vector<std::pair<std::string, std::vector<Rank>>> sides;  // each call, and the ranks that made it
@@ -24,8 +25,8 @@ struct TraceMismatch {
 struct TraceRankState {
   Rank rank = 0;
   std::uint64_t last_completed = 0;
-  std::optional<Duration> since;           // time since operation last_completed ended; nullopt: unknown
-  std::optional<TracedOperation> current;  // the operation that has started or failed; nullopt: none
+  std::optional<Duration> since;           // time since the operation `last_completed` ended; nullopt: unknown
+  std::optional<TracedOperation> current;  // the operation that is running or has failed; nullopt: none
   Duration in_current{};
   std::uint64_t waiting = 0;  // the number of operations that were issued after the current one
   // An operation that this rank has not entered, although other ranks entered it at least kBehindFrom ago.

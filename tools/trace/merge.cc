@@ -35,14 +35,15 @@ void ForEachTrace(Trace& trace, Do apply) {
     for (auto& [rank, of_rank] : group.dumped) apply(of_rank);
 }
 
-// The range of corrections to one host's times. If a time from `least` to `most` is added, no operation that this host
-// shared with another host contradicts the result.
+// The range of corrections to the times of one host. If a time from `least` to `most` is added, no operation that this
+// host shared with the first host contradicts the result.
 struct Bounds {
   std::optional<Duration> least, most;
 
-  // NotAfter: an operation started on the other host at `start`, not later than it ended on the first host, at `end`.
-  // NotBefore: an operation ended on the other host at `end`, not earlier than it started on the first host, at
-  // `start`.
+  // NotAfter: an operation started on this host at `start`, and ended on the first host at `end`. The start was not
+  // later than the end.
+  // NotBefore: an operation ended on this host at `end`, and started on the first host at `start`. The end was not
+  // earlier than the start.
   void NotAfter(Duration start, Duration end) { most = most ? std::min(*most, end - start) : end - start; }
   void NotBefore(Duration end, Duration start) { least = least ? std::max(*least, start - end) : start - end; }
 };

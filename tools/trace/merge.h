@@ -1,10 +1,10 @@
 // Merges the dumps of all ranks into one trace, with all times on the clock of the first host.
 //
 // Ranks of one host share its monotonic clock, so their times agree. The times of different hosts are first aligned by
-// their wall clocks, which a time service keeps within milliseconds. After that, operations in which both hosts took
-// part are used to check and correct the alignment. No rank leaves an all_reduce (or all_gather, reduce_scatter,
-// all_to_all, barrier) before all ranks have entered it. So each such operation limits the possible difference between
-// the clocks of two hosts that took part.
+// their wall clocks, which a time service keeps within milliseconds. After that, operations in which two hosts took
+// part are used to check and correct the alignment of these hosts. No rank leaves an all_reduce (or all_gather,
+// reduce_scatter, all_to_all, barrier) before all ranks have entered it. So each such operation limits the possible
+// difference between the clocks of two hosts that took part.
 #pragma once
 
 #include <cstdint>

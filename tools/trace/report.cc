@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The largest number of lines of one kind that are printed; the others are only counted.
+// At most this many lines of one kind are printed. Further lines are only counted.
 constexpr std::size_t kMaxLines = 10;
 
 double Us(Duration time) { return std::chrono::duration<double, std::micro>(time).count(); }

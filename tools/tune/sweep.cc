@@ -16,8 +16,8 @@
 namespace rondo {
 namespace {
 
-// A choice is bad if it takes more than kMayCost * Noise() times as long as the best algorithm, both by the medians and
-// in at least the share kPartOfRounds of the rounds.
+// A choice is bad if it takes more than kMayCost * Noise() times as long as the best algorithm. This must be true of
+// the median times, and of the times in at least the share kPartOfRounds of the rounds.
 constexpr double kMayCost = 1.1;
 constexpr double kPartOfRounds = 0.8;
 

@@ -1,8 +1,8 @@
 // Measures every algorithm of every collective at every size. `rondo tune` makes profiles from the times, or uses them
 // to judge the library's choices. Every rank of a communicator must make the same calls.
 //
-// One round measures everything once, and there are several rounds. So a disturbance, for example two ranks that
-// temporarily share a CPU core, affects a few rounds of every size, and not all measurements of a few sizes.
+// One round measures everything once, and there are several rounds. So a temporary disturbance, such as two ranks that
+// share a CPU core, affects a few rounds of every size. Otherwise it could affect all measurements of a few sizes.
 #pragma once
 
 #include <cstdint>

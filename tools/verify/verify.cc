@@ -38,9 +38,8 @@ struct VerifyFlags {
 constexpr int kMaxRanks = 128;  // limited because the work grows with the fourth power of the number of ranks
 constexpr int kLargeWorlds[] = {1000, 1024, 4096};
 constexpr int kRanksPerHost = 8;  // for the large worlds
-// The largest world for algorithms in which a chunk, or a signal that controls its pace, passes through all pairs of
-// ranks. The proof of even a few chunks of such an algorithm takes time and memory that grow with the square of the
-// world size.
+// The largest world for algorithms in which even a few chunks involve all pairs of ranks (ConnectsAllPairs). The proof
+// of these chunks takes time and memory that grow with the square of the world size.
 constexpr int kLargestSampleOfPairs = 256;
 constexpr int kMutatedWorlds = 9;
 constexpr int kAttempts = 4;

@@ -61,7 +61,7 @@ Result<FaultPlan> ParseFaultPlan(std::string_view text);
 
 struct RandomPlanOptions {
   int world_size = 2;                 // at least 2
-  int max_faults = 3;                 // the plan has at least 1 fault
+  int max_faults = 3;                 // the plan has between 1 and max_faults faults
   std::uint64_t max_bytes = 1 << 20;  // every fault is at or before this byte of its lane
   bool harmless = false;  // true: the plan has only slices and stalls that end, so every operation must still succeed
   bool kills = false;     // true: the plan may have kKill

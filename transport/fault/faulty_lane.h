@@ -47,8 +47,8 @@ class FaultyLane final : public Lane {
   // ---- for the endpoint ----
 
   void Poll(TimePoint now);
-  // True if a call since the owner's latest check has returned fewer bytes than had arrived, or if a stall that will
-  // end holds bytes back. In these cases no event would wake a sleeping owner.
+  // True: the owner must not sleep, because no event would wake it. Either a call since the owner's latest check has
+  // returned fewer bytes than had arrived, or a stall that will end holds bytes back.
   bool TakeNews();
 
  private:

@@ -232,7 +232,8 @@ Result<std::vector<Proxy::Impl::Listener*>> Proxy::Impl::Named(const std::string
 }
 
 std::vector<std::shared_ptr<Connection>> Proxy::Impl::ConnectionsOf(const std::string& name) const {
-  std::vector<std::shared_ptr<Connection>> named;  // a copy, because connections may end during a loop over it
+  // A copy, because `connections` may change while the caller loops over the result.
+  std::vector<std::shared_ptr<Connection>> named;
   for (const auto& connection : connections)
     if (name.empty() || connection->listener() == name) named.push_back(connection);
   return named;

@@ -1,5 +1,5 @@
-// A TCP proxy in this process. It does to real connections what networks do: it slows, cuts, stalls, splits and
-// corrupts.
+// A TCP proxy in this process. It does to real connections what networks do: it slows, cuts and stalls them, and splits
+// and corrupts their bytes.
 //
 //   auto proxy = fault::Proxy::Start({.seed = 7});                               // Result<std::shared_ptr<Proxy>>
 //   auto port = (*proxy)->Listen({.name = "store", .to = "127.0.0.1:29500"});    // give tcp://127.0.0.1:PORT to ranks
@@ -13,7 +13,7 @@
 //
 // A proxied connection differs from a direct one. The proxy accepts a client before it has reached the target. So if no
 // process listens at the target, the client sees a reset and not a refusal (Refuse makes a refusal). Also, the kernel's
-// buffers on both sides of the proxy hold some hundred kilobytes that a receiver has not read.
+// buffers on both sides of the proxy hold a few hundred kilobytes that a receiver has not read.
 //
 // Thread rule: any thread except the proxy's own. Calls take effect before they return. Time limits are real time.
 #pragma once

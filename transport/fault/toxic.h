@@ -1,4 +1,4 @@
-// A toxic is a fault that a proxy applies to bytes that it forwards. A scope says to which bytes. The toxics are those
+// A toxic is a fault that a proxy applies to bytes that it forwards. A scope selects these bytes. The toxics are those
 // of toxiproxy, and some more.
 //
 // A connection is two streams, one per direction. The bytes of each stream are counted from 0. A toxic affects the

@@ -11,8 +11,8 @@
 namespace rondo {
 
 // The methods that may be tried (IbOptions::device_memory). kAuto checks the facts first. If one method is chosen, only
-// this method is tried, even if a fact suggests that it will fail, because only a refusal by the adapter is certain.
-// One fact always counts: without ibv_reg_dmabuf_mr there is no dma-buf.
+// this method is tried, even if a fact suggests that it will fail. A fact can mislead, but the adapter's own refusal
+// cannot. One fact always counts: without ibv_reg_dmabuf_mr there is no dma-buf.
 enum class DeviceMemoryChoice : std::uint8_t { kAuto, kDmaBuf, kPeerMemory, kNone };
 
 namespace ib {

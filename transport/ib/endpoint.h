@@ -54,7 +54,7 @@ class IbEndpoint final : public UpgradedEndpoint<IbLane> {
   LinkEnd LinkOfPath(Rank peer) const override;
 
   const EndpointSetUp set_up_;
-  const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // by device; they outlive the lanes
+  const std::vector<VerbsHandle<ibv_comp_channel>> channels_;  // one for each device; the channels outlive the lanes
   bool armed_ = false;  // the owner has called Arm since the channels were last read
 
   // Guarded by mutex().

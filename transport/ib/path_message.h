@@ -21,8 +21,8 @@ enum class PathWord : std::uint8_t {
   kAnswer = 2,  // the other side sends the values of its end, which it has connected to the initiator's end
   kReady = 3,   // the initiator has connected its end, too
   kPlain = 4,   // the initiator sends it instead of kOffer: the base lane must carry the bytes; `why` is the reason
-  // Either side can send it at any time: it has closed its end; `why` is the reason. The other side replies with
-  // kBroken; then the initiator continues.
+  // The sender has closed its end; `why` is the reason. Either side can send this message at any time. The other side
+  // replies with kBroken; then the initiator continues.
   kBroken = 5,
 };
 

@@ -191,7 +191,7 @@ void Stream::PumpCarrier() {
     posted_ += taken;
   }
   // The lane may send without a copy and release bytes later. It also counts bytes that it took before the stream's
-  // bytes. They are counted here as if they were the stream's, which can only delay the release.
+  // bytes. Such bytes are counted here as if they were the stream's, which can only delay the release.
   const std::uint64_t free = posted_ - std::min(posted_, carrier_->accepted() - carrier_->released());
   peer_consumed_ = std::max(peer_consumed_, free);
   GiveBack(free);

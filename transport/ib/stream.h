@@ -25,10 +25,10 @@
 //
 // Advertised buffers (advertised_buffers.h). Registered memory in which the owner expects bytes is advertised to the
 // other side. That side writes into the buffer if it has the grant when it sends that part of the stream. Bytes that it
-// sent earlier are in the ring. It never waits for a grant. The kind of each notice says where the bytes are, so the
-// sides need not agree on more. A consumed buffer is never written to, because its last byte has arrived. A buffer is
-// also never written to after the queue pair by which it was advertised is destroyed. Grants end with their connection,
-// so bytes that have not arrived are sent through the ring of the next connection.
+// sent earlier are in the ring. That side never waits for a grant. The kind of each notice says where the bytes are, so
+// the sides need not agree on more. A consumed buffer is never written to, because its last byte has arrived. A buffer
+// is also never written to after the queue pair by which it was advertised is destroyed. Grants end with their
+// connection, so bytes that have not arrived are sent through the ring of the next connection.
 //
 // Sent bytes stay in the sender's ring until they are consumed. The device may read them again until the write is
 // acknowledged. Consumed bytes have been received, so the receiving device drops them if a late packet repeats them.
@@ -77,7 +77,7 @@ class Stream {
  public:
   // `ring_bytes`: a power of two, and at least a page.
   static Result<std::unique_ptr<Stream>> Make(std::size_t ring_bytes, std::shared_ptr<const Registrations> registered);
-  // Waits at most 100 ms until written bytes are acknowledged, unless Detach or Abandon was called.
+  // Waits until written bytes are acknowledged, but at most 100 ms. Does not wait if Detach or Abandon was called.
   ~Stream();
   Stream(const Stream&) = delete;
 

@@ -49,7 +49,7 @@ struct InprocLink {
 
   Stream streams[2];
   std::atomic<SideState> sides[2]{};
-  std::shared_ptr<InprocStation> stations[2];  // do not change after other ranks can find the link
+  std::shared_ptr<InprocStation> stations[2];  // these pointers do not change after other ranks can find the link
 };
 
 // The station of one (network rank, communicator, rail). It receives messages from other stations, and has the doorbell

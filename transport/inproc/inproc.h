@@ -36,8 +36,8 @@ struct InprocOptions {
 
   // True: released() lags behind accepted(). Only Poll advances it, in pieces of random length.
   bool late_release = false;
-  // If not 0: in each call, Write takes at most a random number of bytes (1 to slice_bytes), and Peek and ReadInto
-  // return at most a random number of new bytes (also 1 to slice_bytes).
+  // If not 0: each call chooses a random limit from 1 to slice_bytes. Write takes at most that many bytes. Peek and
+  // ReadInto return at most that many new bytes.
   std::size_t slice_bytes = 0;
   // True: Write copies nothing, and released() follows the peer's consumed(). The receiver reads the sender's memory
   // during Peek or ReadInto, so memory that the sender overwrites too early shows as corruption. With `push` this

@@ -33,8 +33,7 @@ class InprocLane final : public Lane {
 
   // One step: continues to connect, and releases some more bytes in the mode `late_release`.
   void Poll();
-  // Takes over the states of both sides of the link. Only this function makes a change of the other side visible. So
-  // the owner sees the change between its own calls, and not during a call.
+  // Takes over the states of both sides of the link. The owner sees a change of the other side only after this call.
   void AdoptStates();
   // Whether the lane has something for the owner that the owner has not seen in its latest calls.
   bool HasNews();

@@ -17,9 +17,9 @@
 //   extents_popped  stored by the consumer: the extents below it may be overwritten
 // `written` and `consumed` are stored sequentially consistently, as transport/doorbell.h requires of a publisher.
 //
-// Memory of ZeroCopySend and advertised buffers are accessed only with `memory_mutex` held, and after a check of the
-// flag that revokes them. So when Revoke has held the mutex, this memory is no longer accessed. Revoke waits at most
-// for one copy of the ring's capacity.
+// The memory of zero-copy sends and of advertised buffers is accessed only with `memory_mutex` held, and after a check
+// of the flag that revokes it. So after Revoke has held the mutex, this memory is no longer accessed. Revoke waits at
+// most for one copy, which is never larger than the ring.
 #pragma once
 
 #include <algorithm>
@@ -149,7 +149,7 @@ class StreamWriter {
   mutable std::deque<ZeroCopySend> zero_copy_sends_;  // ranges that the peer may not have consumed yet
   mutable std::uint64_t released_ = 0;                // the latest result of released()
   bool short_ = false;                                // the latest Write took only a part of its bytes
-  bool sliced_ = false;                  // if short_: only the slice limited that Write, although there was room
+  bool sliced_ = false;                  // if short_: the mode slice_bytes limited that Write, although there was room
   std::uint64_t short_at_consumed_ = 0;  // if short_: the peer's consumed offset at the latest Write
 };
 
@@ -164,7 +164,7 @@ class StreamReader {
   bool Expect(std::uint64_t stream_offset, MutableBytes destination);
   std::uint64_t consumed() const { return consumed_; }
 
-  // Ends the stream after the bytes that are written now. Later bytes of a dying sender are ignored.
+  // Ends the stream after the bytes that have been written so far. Later bytes of a dying sender are ignored.
   void EndHere() { end_ = stream_.written.load(std::memory_order_acquire); }
   // Whether all written bytes have been consumed, or the sender has revoked the next bytes.
   bool Exhausted() const { return truncated_ || consumed_ == Written(std::memory_order_acquire); }

@@ -12,7 +12,8 @@
 namespace rondo::shm {
 
 struct ShmAddress {
-  // Equal on two processes only if they share kernel and network; "": unknown, so it equals no other.
+  // Two processes have the same id only if they share a kernel and a network namespace. "": unknown, so no other
+  // process counts as being on this host.
   std::string host_id;
   std::string instance;  // different in every process
   std::string base;      // the address of the base transport, as an opaque text

@@ -1,5 +1,5 @@
-// The shared segment of an endpoint whose ranks all share a host. It is one piece of memory with a part per rank, and a
-// cache line with one bit per rank, which is set while the rank sleeps.
+// The shared segment of an endpoint whose ranks all share a host. It is one piece of memory with a part for each rank.
+// One of its cache lines has a bit for each rank, which is set while that rank sleeps.
 //
 // To set it up, rank 0 and each other rank exchange messages (setup_message.h) over a lane of the base transport.
 // Descriptors are passed through the abstract sockets (fd_passing.h):
@@ -15,13 +15,13 @@
 //
 // Descriptors are passed before the message that announces them. So a rank that has received the message finds the
 // descriptors, and ranks wait only for messages on the lane. Rank 0 sends the same final message to all ranks. Then
-// each rank tries whether it can read the memory of all others (process_memory.h). It uses the probes that the ranks
+// each rank checks whether it can read the memory of all others (process_memory.h). It uses the probes that the ranks
 // stored in the segment before they sent "mapped".
 //
-// Sleeping: Arm sets the bit of its rank, then checks again for published values. A rank that publishes loads the bits
-// afterwards, clears them, and wakes those ranks. Both ranks have a fence between store and load, so at least one of
-// them sees the other's store (transport/doorbell.h). A publisher's fence is light (fences.h), because a rank publishes
-// often. If JoinFences fails on one rank, all ranks use full fences.
+// Sleeping: Arm sets the bit of its rank, then checks again for published values. A rank that has published then loads
+// the bits, clears them, and wakes the ranks whose bits were set. Both ranks have a fence between store and load, so at
+// least one of them sees the other's store (transport/doorbell.h). A publisher's fence is light (fences.h), because a
+// rank publishes often. If JoinFences fails on one rank, all ranks use full fences.
 //
 // Thread rule: the owner of the endpoint.
 #pragma once

@@ -80,8 +80,9 @@ class ShmTransport final : public Transport {
     return endpoint;
   }
 
-  // Returns a region if enough shared memory is available, and if some endpoint may have a shared segment, because only
-  // ranks of a shared segment read regions. Otherwise returns the base transport's memory.
+  // Returns a region if `bytes` is at least kLeastRegionBytes, some endpoint may have a shared segment, and enough
+  // shared memory is available. (Only ranks of a shared segment read regions.) Otherwise returns the base transport's
+  // memory.
   Result<std::unique_ptr<Memory>> Allocate(std::size_t bytes) override {
     if (bytes >= kLeastRegionBytes && may_have_shared_segment_.load(std::memory_order_relaxed))
       if (auto shared = regions_->Allocate(bytes)) return shared;

@@ -36,7 +36,8 @@ struct ShmOptions {
 };
 
 // kInvalidArgument: `ring_bytes` is wrong. Thread rule of the result: transport/transport.h. Either all processes of a
-// job must use this transport, or none, because it refuses a peer's address that is only of the base transport.
+// job must use this transport, or none. This transport refuses a peer whose address comes directly from the base
+// transport.
 Result<std::shared_ptr<Transport>> MakeShmTransport(std::shared_ptr<Transport> base, ShmOptions options);
 
 // Returns the address of the base transport that an address of this transport contains. Returns any other address

@@ -329,15 +329,15 @@ class SimCore {
   std::uint64_t scheduled_ = 0;
   std::uint64_t trace_hash_ = 0;
   std::vector<SimLink> links_;        // [from * world_size + to]
-  std::vector<TimePoint> link_free_;  // indexed by link: the time by which it has sent all its bytes
+  std::vector<TimePoint> link_free_;  // indexed by link: the time by which the link has sent all its bytes
   std::vector<bool> killed_;
   std::multimap<std::uint64_t, Rank> kills_at_event_;
   std::vector<int> pauses_;  // indexed by rank: the number of pauses in effect
-  // Indexed by rank: the actions that wait for the end of its pause.
+  // Indexed by rank: the actions that wait for the end of the rank's pause.
   std::vector<std::vector<std::function<void()>>> wait_to_run_;
-  std::vector<int> blocks_;                    // indexed by link: the number of blocks in effect
-  std::vector<std::uint64_t> block_numbers_;   // indexed by link: the number of times that it became blocked
-  std::vector<std::vector<Event>> held_back_;  // indexed by link: the events that a block delays, in order
+  std::vector<int> blocks_;                    // indexed by link: the number of partitions in effect
+  std::vector<std::uint64_t> block_numbers_;   // indexed by link: how often the link became blocked
+  std::vector<std::vector<Event>> held_back_;  // indexed by link: the events that partitions delay, in order
   std::vector<StreamFault> stream_faults_;
   std::uint64_t healings_ = 0;
   SimTouched touched_;

@@ -32,7 +32,7 @@ class SimLane final : public Lane {
   void Revoke() override;
 
   // ---- for the endpoint ----
-  // Takes over the other side's changes. So the owner sees them only between its own calls.
+  // Takes over the other side's changes of state. The owner sees these changes only after this call.
   void Poll();
   bool HasNews();
   void ShutDown();

@@ -167,7 +167,7 @@ class SimNetwork {
   // reported. If a control connection is reset, each side loses the other (kPeerLost).
   void Cut(const SimStream& stream, std::uint64_t at_byte);
 
-  // Both functions flip one bit of a lane's stream on its way. They do not support control connections.
+  // The two overloads of Corrupt flip one bit of a lane's stream on its way. They do not support control connections.
   void Corrupt(const SimStream& stream, SimFlip choose);
   void Corrupt(const SimStream& stream, std::uint64_t byte, int bit);
 

@@ -61,7 +61,7 @@ struct Attempt {
 // Returns the candidates of `remote` in the order in which the process `self`, whose interfaces are `local`, must try
 // them:
 //   same host     loopback first, then the others in the published order
-//   other host    addresses in a subnet that this host is in, then other addresses, then link-local ones through each
+//   other host    addresses in a subnet of this host, then other addresses, then link-local ones through each
 //                 link of this host. If there are several networks of one kind, the fastest is first, provided that all
 //                 speeds are known. Loopback is tried only if one of the two processes published no host id. (This does
 //                 no harm, because the handshake detects a wrong process.)

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::Create(const std::shared_ptr<Cont
   try {
     return std::make_unique<TcpEndpoint>(plane, opened, mailbox, std::move(poll_set));
   } catch (const std::bad_alloc&) {
-    plane->CloseGroup(opened);  // must be closed, because the group uses the observer
+    plane->CloseGroup(opened);  // the group must be closed, because it uses the observer
     throw;
   }
 }

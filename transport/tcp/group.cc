@@ -214,7 +214,7 @@ void Group::OnConnection(const IncomingPtr& connection) {
 }
 
 void Group::OnControlConnection(const PeerPtr& peer, const IncomingPtr& connection) {
-  if (connection->HasLeft()) {  // checked first, because accepting this connection makes this rank drop its own
+  if (connection->HasLeft()) {  // checked first, because this rank drops its own connection when it accepts this one
     ++context_.options.counters->abandoned;
     return connection->HangUp();
   }

@@ -82,8 +82,8 @@ class Group : public std::enable_shared_from_this<Group> {
   bool SameHostAs(Rank peer) const;
   bool SplitsLanesTo(Rank peer) const;  // whether a lane to that peer consists of two sockets
   // The congestion control algorithms to try for a connection with `peer`. An accepted connection begins with the
-  // algorithm for connections within this host. So one from another host must change to remote_congestion_control, or
-  // to the system's algorithm if that is empty.
+  // algorithm for connections within this host. So an accepted connection from another host must change to
+  // remote_congestion_control, or to the system's algorithm if that list is empty.
   const std::vector<std::string>& CongestionControlFor(Rank peer, bool we_called) const;
 
  private:

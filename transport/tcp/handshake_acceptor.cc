@@ -144,7 +144,7 @@ void HandshakeAcceptor::AcceptAll(Listener& listener) {
       AcceptBySpare(listener);
       return Pause(listener, error);
     }
-    // All other errors (ECONNABORTED, EINTR, network errors of that connection) affect only this one client.
+    // Errors such as ECONNABORTED, EINTR and network errors of that connection affect only this one client.
   }
   WaitForConnections(listener);
 }

@@ -1,8 +1,8 @@
 // The listening side accepts connections and reads a hello from each. The number of pending connections and the time
 // for a hello are limited. Foreign clients (other protocols, random bytes, silence) are dropped and counted, and log
-// lines about them are limited in rate. They get no reply except TLS's own alerts, and never disturb the job. An
-// unauthenticated client does not disturb the job either, and learns only that it has not proved that it knows the
-// token.
+// lines about them are limited in rate. Foreign clients get no reply except TLS alerts, and never disturb the
+// job. An unauthenticated client does not disturb the job either, and learns only that it has not proved that it knows
+// the token.
 //
 // Thread rule: the control thread. The constructor and the destructor must run while the control thread does not run.
 #pragma once

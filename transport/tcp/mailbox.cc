@@ -44,8 +44,8 @@ bool Mailbox::Arm() {
 
 void Mailbox::Disarm() {
   armed_.store(false);
-  // A waking thread that has loaded armed_ may still write later. Then the descriptor becomes readable once without
-  // need, which is harmless.
+  // A waking thread that has loaded armed_ may still write the eventfd later. Then the descriptor becomes readable once
+  // without need, which is harmless.
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
   woken_.store(false);

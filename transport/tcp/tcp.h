@@ -37,15 +37,15 @@ class JobToken;
 struct TcpCounters {
   std::atomic<std::uint64_t> accepted{0};     // connections taken from the listening sockets
   std::atomic<std::uint64_t> established{0};  // handshakes that succeeded
-  std::atomic<std::uint64_t> unknown{0};  // foreign clients: wrong bytes, silence, or closed before sending anything
-  std::atomic<std::uint64_t> refused{0};  // clients of another job, generation, process or version
+  std::atomic<std::uint64_t> unknown{0};      // foreign clients: they sent wrong bytes, or no complete hello
+  std::atomic<std::uint64_t> refused{0};      // clients of another job, generation, process or version
   std::atomic<std::uint64_t> auth_failed{0};  // unauthenticated clients: rejected by the job's token or by TLS
   // Clients dropped because too many were pending. The client that was silent for longest is dropped first.
   std::atomic<std::uint64_t> evicted{0};
   // Clients that must try again: a limit was reached, this process lacked a resource, or the two ranks use another
   // control connection.
   std::atomic<std::uint64_t> retry_requested{0};
-  // connections that the client closed before it was accepted or refused, or that were held too long
+  // connections that the client closed before they were accepted or refused, or that were held too long
   std::atomic<std::uint64_t> abandoned{0};
   std::atomic<std::uint64_t> held{0};           // clients that had to wait for their endpoint to open
   std::atomic<std::uint64_t> accept_errors{0};  // number of pauses in accepting, after descriptors or memory ran out
@@ -78,19 +78,19 @@ struct TcpOptions {
   // small buffers and lets them grow to the path's bandwidth times delay. A fixed size is cut to net.core.?mem_max.
   int socket_buffer_bytes = 0;
   // Congestion control algorithms for connections within this host. They are tried in order until one can be set. The
-  // system's algorithm may be bbr, whose pacing more than halves the speed of small writes (0.9 against 2.1 to 2.5 GB/s
-  // each way at 64 KiB). Pacing gains nothing here, because loopback loses no packets and has no shared queue. An
+  // system's algorithm may be bbr, whose pacing more than halves the speed of small writes (0.9 instead of 2.1 to 2.5
+  // GB/s each way at 64 KiB). Pacing gains nothing here, because loopback loses no packets and has no shared queue. An
   // unprivileged process may not be allowed to set some algorithms (EPERM).
   std::vector<std::string> local_congestion_control = {"cubic", "reno"};
-  // The algorithms for connections to other hosts. Empty: they keep the system's algorithm.
+  // Congestion control algorithms for connections to other hosts. Empty: these connections keep the system's algorithm.
   std::vector<std::string> remote_congestion_control = {};
   bool split_local_lanes = false;  // one socket per direction between processes of one host (transport/tcp/lane.h)
 
   // Limits:
-  std::size_t max_pending_handshakes = 64;               // beyond it, the oldest silent connection is dropped
-  std::size_t max_held_connections = 256;                // beyond it, the client is asked to try again
-  std::uint32_t max_lanes_per_peer = kMaxLanesPerPeer;   // lane indices stay below it; otherwise Open gives kResource
-  int listen_backlog = 1024;                             // beyond it, the kernel makes clients wait
+  std::size_t max_pending_handshakes = 64;               // at this limit, the oldest silent connection is dropped
+  std::size_t max_held_connections = 256;                // at this limit, further clients are asked to try again
+  std::uint32_t max_lanes_per_peer = kMaxLanesPerPeer;   // Open returns kResource for this index and higher ones
+  int listen_backlog = 1024;                             // at this limit, the kernel makes clients wait
   Duration handshake_timeout = std::chrono::seconds(5);  // limits the wait for a hello or for the first reply
   Duration held_timeout = std::chrono::seconds(60);  // limits how long a connection waits until its endpoint is open
   // How long to wait until some address of a peer accepts a connection; less if EndpointConfig::connect_timeout is
@@ -106,16 +106,16 @@ struct TcpOptions {
 Result<std::shared_ptr<Transport>> MakeTcpTransport(TcpOptions options);
 
 // The numeric addresses in a TCP transport's Address(), best first. Addresses that are valid only on this host or link
-// are included only if there are no others. A process can publish another port of its own at these addresses.
+// are included only if there are no others. A process can use these addresses to publish another port of its own.
 std::vector<std::string> PublishedHosts(const std::string& transport_address);
 
 // Checks that interfaces of this host have all these addresses. kInvalidArgument: the message names an address that
 // they do not have, and lists those that they have.
 Status CheckLocalAddresses(const std::vector<std::string>& addresses);
 
-// Returns the boot id and the inode of the network namespace. The text is equal on two processes only if they share
-// kernel and network. kUnsupported: the machine does not provide one of the two; the message says why. `root`: the
-// folder that holds /proc.
+// Returns the boot id and the inode of the network namespace. Two processes get the same text only if they share a
+// kernel and a network namespace. kUnsupported: the machine does not provide one of the two; the message says why.
+// `root`: the folder that holds /proc.
 Result<std::string> FindHostId(const std::string& root = "");
 // Like FindHostId, but returns an empty text on error.
 std::string LocalHostId();

@@ -2,8 +2,8 @@
 // control connections and every lane that is not upgraded. It also has a poll set, which contains the base endpoint's
 // wait_fd().
 //
-// No wake-up is lost. The base transport's Arm explains why for base lanes, and each derived class explains why for its
-// own path.
+// No wake-up is lost. The base transport gives the reason for base lanes, and each derived class gives the reason for
+// its own path.
 //
 // Thread rule: see transport/transport.h.
 #pragma once

@@ -59,7 +59,7 @@ class UpgradedLane : public Lane {
   std::uint64_t PlainReleased() const { return std::max(base_.released(), agreed_out_) - agreed_out_; }
   std::uint64_t PlainConsumed() const { return base_.consumed() - agreed_in_; }
 
-  // Both functions do nothing if the lane has failed already.
+  // FailWith does nothing if the lane has failed already.
   void FailWith(ErrorCode code, std::string_view message, Rank culprit);
   void FailWith(ErrorCode code, std::string_view message) { FailWith(code, message, peer()); }
 

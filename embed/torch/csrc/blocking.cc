@@ -26,7 +26,7 @@ rondo_options For(milliseconds timeout) {
 // Sends each rank's entries to all ranks. Every rank adds the entries in rank order.
 WorkPtr RondoBackend::SumSparse(at::Tensor& tensor, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, "allreduce: expected SUM, the only reduction of sparse tensors");
-  const HangsElsewhere elsewhere;  // a continuation may take the lock, so this thread must not run any
+  const HangsElsewhere elsewhere;  // a continuation may take `issuing_`, so this thread must not run continuations
   const std::lock_guard<std::mutex> lock(issuing_);
   ++sequence_;
   try {

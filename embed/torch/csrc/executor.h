@@ -24,10 +24,10 @@ class Executor {
   void Run(std::function<void()> task);
   // Like Run, but tasks passed to this function run one after the other.
   void RunInTurn(std::function<void()> task);
-  // Waits until all tasks are done or `until` passes. It is needed at the end of a process, because one of these
-  // threads may need Python's lock when it frees a tensor. If a thread asks for the lock after Python has shut down,
-  // Python ends the thread, and the whole process terminates with it. REQUIRES: the caller does not hold Python's lock
-  // and is not a thread of this executor.
+  // Waits until all tasks are done or `until` passes. It is needed at the end of a process, because a thread of
+  // this executor may need Python's lock when it frees a tensor. If a thread asks for the lock after Python has shut
+  // down, Python ends the thread, and the whole process terminates with it. REQUIRES: the caller does not hold Python's
+  // lock and is not a thread of this executor.
   void AwaitIdle(std::chrono::steady_clock::time_point until);
 
  private:

@@ -129,7 +129,7 @@ void RondoBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_
   };
 
   if (getRank() != 0) {
-    // This message is also the same as torch's.
+    // This message is the same as torch's, because torch's tests look for it.
     const std::string reached =
         me + " successfully reached monitoredBarrier, but received errors while waiting for send/recv from " +
         settings_.Name(0) + ": ";

@@ -11,9 +11,9 @@
 namespace rondo_torch {
 
 // Returns a name that is equal on all ranks and different from all earlier ones, for rondo_connect's `job`. Every rank
-// must call it. The name is necessary because torchrun gives restarted ranks the store of the ranks that died. Without
-// it, ranks could not distinguish their keys from those of the dead ranks. Throws after `timeout`, naming the missing
-// ranks by `names`. Throws at once if making.Check() throws.
+// must call this function. The name is necessary because torchrun gives restarted ranks the store of the ranks that
+// died. Without it, ranks could not distinguish their keys from those of the dead ranks. If ranks are missing after
+// `timeout`, throws an error that lists them by their `names`. Throws at once if making.Check() throws.
 std::string UniqueRendezvousName(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout,
                                  const RankNames& names, const Making& making);
 

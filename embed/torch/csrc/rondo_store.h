@@ -14,8 +14,8 @@
 
 namespace rondo_torch {
 
-// Any thread may use it. Ctrl-C ends every wait for the store. When its last owner releases it, the store closes, and
-// its server stops if it runs in this process.
+// Thread rule: any thread. Ctrl-C ends every wait for the store. The store closes when its last owner releases it. If
+// the store's server runs in this process, the server then stops, too.
 class RondoStore : public c10d::Store {
  public:
   using Value = std::vector<uint8_t>;

@@ -125,7 +125,7 @@ void RondoWork::End(c10::intrusive_ptr<RondoWork> self, const rondo_error* error
   // advances. So another thread makes the copy.
   if (self->parts_.side != nullptr && self->parts_.receives)
     return self->shared_.executor.Run(Task(self, [finish](RondoWork& work) { work.Complete(finish(work)); }));
-  // All other copies are made here, so they happen in the order of the operations.
+  // Copies that need no other thread are made here, so they happen in the order of the operations.
   const std::exception_ptr ended = finish(*self);
   Future ours = Future::kOurs;
   if (waits || self->state_.compare_exchange_strong(ours, Future::kEnding)) return self->Complete(ended);

@@ -44,7 +44,7 @@ struct Shared {
   Executor executor;
   // The number of operations in flight for which other ranks may need this rank. Receives are not counted.
   std::atomic<int> owed{0};
-  // Whether Ctrl-C has ended the wait for one of these operations, so that no thread waits for it any more.
+  // Whether Ctrl-C has ended the wait for an operation that `owed` counts, so that no thread waits for it any more.
   std::atomic<bool> interrupted{false};
 };
 

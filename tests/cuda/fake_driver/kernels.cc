@@ -12,7 +12,7 @@
 namespace rondo::cuda::fake {
 namespace {
 
-// Makes a kernel whose only parameter is a `Parameter`; both functions receive it with that type.
+// Makes a kernel whose only parameter is a `Parameter`. The functions `prepare` and `run` receive it with that type.
 template <class Parameter, class Prepare, class Run>
 Kernel Make(std::string_view name, Prepare prepare, Run run) {
   const auto read = [](const std::byte* from) {

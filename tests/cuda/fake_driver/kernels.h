@@ -16,8 +16,8 @@ using Translate = std::function<std::byte*(const void* address, std::size_t byte
 struct Kernel {
   std::string name;
   std::size_t parameter_bytes = 0;  // size of the only parameter
-  // Replaces device addresses in the copy of the parameter by real ones. False: the kernel would touch memory that is
-  // not the device's.
+  // Replaces the device addresses in the copy of the parameter by the results of `translate`. False: the kernel would
+  // touch memory that is not the device's.
   std::function<bool(std::byte* parameter, const Translate& translate)> prepare;
   // Runs thread number `thread` of `threads`. Threads run in any order, one at a time.
   std::function<void(const std::byte* parameter, std::uint64_t thread, std::uint64_t threads)> run;

@@ -1,5 +1,4 @@
-// Sums in which every element shows which ranks contributed, and which sum it belongs to. The memory has guards around
-// it.
+// Sums in which every element shows which ranks contributed, and the number of the sum. Guards surround the memory.
 #pragma once
 
 #include <cstddef>

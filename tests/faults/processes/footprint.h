@@ -15,7 +15,7 @@ struct Footprint {
   std::uint64_t resident_bytes = 0;
 
   static Footprint Take();
-  // Describes the resources that are here but not in `before`. Resident memory is not compared.
+  // Describes the resources in this footprint that are not in `before`. Resident memory is not compared.
   std::vector<std::string> MoreThan(const Footprint& before) const;
 };
 

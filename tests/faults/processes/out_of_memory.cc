@@ -261,7 +261,7 @@ Try Run(std::vector<RankMemory>& memory, const std::string& rendezvous, const Wa
                .path = way.path,
                .timeout = k > 0 ? kTimeout : kTimeoutOfSound};
     if (!way.tls) continue;
-    options.token = "secret";  // the TLS key is derived from it
+    options.token = "secret";  // the TLS key is derived from the token
     options.tls = rondo::TlsOptions{.mode = rondo::TlsMode::kPsk};
   }
   std::atomic<int> ready{0};

@@ -1,7 +1,7 @@
 // A rank that takes part in random collectives and messages, all of which are checked. When one fails, the rank
 // continues with the remaining ranks. tests/faults/processes/soak starts such ranks under `rondo run --restarts` and
-// kills some of them. The seed, the generation and a count determine the calls, so all ranks of a generation, including
-// joiners, make the same calls. The rank reports
+// kills some of them. The seed, the generation and the world size determine the calls, so all ranks of a generation,
+// including joiners, make the same calls. The rank reports
 //
 //   connected  when it belongs to a generation: its rank, the world size, and whether it joined
 //   census     its system resources, after a fixed sequence of operations at the beginning of a generation

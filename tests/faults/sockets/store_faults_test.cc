@@ -1,5 +1,6 @@
-// Tests a rendezvous through a store behind a proxy. The store is late, refuses, is slow, is cut off or is silent, and
-// the tests check the ranks' errors. They also check that a job does not need the store after the rendezvous.
+// Tests a rendezvous through a store behind a proxy. The store is late, refuses connections, is slow, is cut off or is
+// silent, and the tests check the ranks' errors. They also check that a job does not need the store after the
+// rendezvous.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -36,8 +36,8 @@ Status Train(Communicator& communicator, std::vector<float>& weights, int& step)
   return communicator.Close();
 }
 
-// A step may have ended on one rank, while the connection was cut before it ended on the other. Both continue from the
-// later step.
+// A step may have ended on one rank, while the connection was cut before it ended on the other. Both ranks continue
+// from the later of their steps.
 Status Agree(Communicator& communicator, std::vector<float>& weights, int& step) {
   const std::int32_t own = step;
   std::vector<std::int32_t> steps(static_cast<std::size_t>(communicator.world_size()));

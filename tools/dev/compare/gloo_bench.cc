@@ -2,13 +2,13 @@
 //   gloo_bench -n N [options]         forks N ranks on this machine
 //   gloo_bench -n N -r RANK [...]     runs one rank; the other ranks are started separately
 // options:
-//   -d DIR    rendezvous folder (a FileStore); it must be new to each run
+//   -d DIR    rendezvous folder (a FileStore); it must be new for each run
 //   -h HOST   local address to bind (default 127.0.0.1)   -T tcp|uv
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier
 //   -a ALGORITHMS    of all_reduce: ring,bcube (gloo::allreduce) and o:ring, o:ring_chunked, o:hd, o:bcube (Gloo's
 //                    Algorithm classes, in place only). reduce_scatter always uses such a class.
 //   -m async|sync|busy  pair mode of the Algorithm classes (transport tcp)
-//   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p PROGRAM
+//   -b in,out  -s SIZES  -t SECONDS  -w WARM_UP_SECONDS  -p NAME_IN_RESULTS
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_bcube.h>

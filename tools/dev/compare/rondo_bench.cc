@@ -4,7 +4,7 @@
 //   rondo_bench -n N -r R -d DIR [options]  rank R alone; DIR must be new, and the same for all ranks
 // options:
 //   -a ADDRESS   local address (default 127.0.0.1); "auto": Rondo's own choice
-//   -P FILE      profile to choose algorithms by (default: the built-in one)
+//   -P FILE      profile that determines the choice of algorithms (default: the built-in one)
 //   -c COLLECTIVES   all_reduce,reduce,broadcast,all_gather,gather,reduce_scatter,scatter,all_to_all,barrier. In place:
 //                    all_reduce, all_gather, reduce_scatter, and broadcast, which has no other form
 //   -T tcp|shm   how ranks reach each other (default tcp)

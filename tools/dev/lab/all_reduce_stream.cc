@@ -1,6 +1,6 @@
-// all_reduce_stream: one rank of a job that runs all-reduces of one size back to back. It reports wall time, and the
-// smallest number of bytes that each rank can send. The ranks use the rendezvous of the environment (env://). Rank 0
-// prints
+// all_reduce_stream: one rank of a job that runs all-reduces of one size back to back. It reports the wall time,
+// and the least number of bytes that each rank must send. The ranks use the rendezvous of the environment (env://).
+// Rank 0 prints
 //   {"rounds": 12, "wall_s": 2.03, "bytes": 18874368}
 // bytes: the sum over all rounds of 2 (n - 1) / n times the size of the vector, as in the bus bandwidth of nccl-tests;
 // n: the number of ranks.
@@ -29,9 +29,9 @@ class Stream {
 
   Status Run() {
     RONDO_TRY(CheckResult());
-    // During the warm-up the ranks agree on the time after each batch. Each agreement takes time, so the batches grow.
-    // The final batch shows how long a round takes. After the warm-up the ranks run the measured rounds without
-    // agreements between them.
+    // During the warm-up the ranks agree on the duration of each batch after it has ended. Each agreement takes time,
+    // so the batches grow. The final batch shows how long a round takes. After the warm-up the ranks run the measured
+    // rounds without agreements between them.
     std::uint64_t batch = 1;
     double batch_s = 0, warm_s = 0;
     while (warm_s < flags_.warm_seconds) {

@@ -311,7 +311,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("release", [of](uint64_t stream) { Control().release(of(stream)); });
   module.def("step", [of](uint64_t stream) { Control().step(of(stream)); });
   module.def("pending", [of](uint64_t stream) { return Control().pending(of(stream)); });
-  // Captures the current stream. A graph exists until the process ends, and cannot contain the copies of this file.
+  // Captures the current stream. A graph exists until the process ends. It cannot contain the copies that this file
+  // makes.
   module.def("begin_capture", [] { Check(cuStreamBeginCapture(Current(), CU_STREAM_CAPTURE_MODE_GLOBAL)); });
   module.def("end_capture", [] {
     CUgraph graph = nullptr;

@@ -65,7 +65,7 @@ std::string Words(const TcpCounters& counters) {
       counters.held.load(), counters.accept_errors.load());
 }
 
-// Sums in which every element depends on its index, its rank and the number of the sum.
+// Sums to which each rank contributes elements that depend on the rank, the element's index, and the number of the sum.
 class Sums {
  public:
   explicit Sums(std::size_t elements) : elements_(elements), memory_(elements + 2 * kGuardElements, kGuard) {}
