@@ -319,7 +319,7 @@ TEST_CASE("A driver that waits for streams that wait for an operation is named b
       CHECK(status.error().code() == ErrorCode::kTimeout);
       CHECK(status.error().culprit() == 1);
       CHECK(SaidOf(status).find("operation #1 did not end in time: rank 1 waits for a call that does not return; "
-                                "if it is a call of the driver of the plain device") != std::string::npos);
+                                "if this is a call of the driver of the plain device") != std::string::npos);
       CHECK(own.stream.Run());
     });
   }
