@@ -8,7 +8,7 @@ import re
 import tempfile
 
 from cli import RONDO, answers, lab_of_hosts, ranks, rondo, tables
-from commands import Running, Skipped, case
+from commands import Failed, Running, Skipped, case
 
 
 NO_MATRIX = [(f"perf {typed} -N {ranks}", 2, said) for typed, ranks, said in (
@@ -113,6 +113,19 @@ def limits_of(sound):
     return str(slowest_gbps / 10), f"{max(1, int(slowest_gbps * 1e6 / 100))}kbit"
 
 
+def too_slow_every_time(expected, measure):
+    """The first run of up to three after which exactly the expected ways have been too slow in each: while the machine pauses,
+    another way is too slow in one run, but not in all three."""
+    slow = None
+    for _ in range(3):
+        outcome = measure()
+        found = {(pair["from"], pair["to"]) for pair in json.loads(outcome.out)["pairs"] if pair["too_slow"]}
+        slow = found if slow is None else slow & found
+        if slow == expected:
+            return outcome
+    raise Failed(f"too slow in all three runs: {sorted(slow)}; expected {sorted(expected)}; {outcome}")
+
+
 @case
 def a_matrix_of_addresses_finds_the_one_slow_way():
     """Four addresses of a network namespace; what goes from one of them to another, and no other way, is throttled."""
@@ -141,10 +154,8 @@ def a_matrix_of_addresses_finds_the_one_slow_way():
                         ("filter", "add", "dev", "lo", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "src", addresses[1],
                          "match", "ip", "dst", addresses[3], "flowid", "1:2")):
             inside("tc", *command).exits(0)
-        outcome = measured("--min-gbps", enough_gbps).exits(1)
+        outcome = too_slow_every_time({(1, 3)}, lambda: measured("--min-gbps", enough_gbps).exits(1))
         outcome.says(r"Too slow: rank 1 \(\S+ 10\.78\.0\.2\) to rank 3 \(\S+ 10\.78\.0\.4\): ")
-        slow = [(pair["from"], pair["to"]) for pair in json.loads(outcome.out)["pairs"] if pair["too_slow"]]
-        assert slow == [(1, 3)], outcome
     finally:
         Running("ip", "netns", "del", name).end().exits(0)
 
@@ -164,13 +175,17 @@ def a_matrix_between_hosts_names_the_throttled_port():
             outcome.exits(0)
         enough_gbps, throttled = limits_of(sound[0])
         run(2, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", throttled, "burst", "128kb", "limit", "1mb").end().exits(0)
-        outcomes = world("--min-gbps", enough_gbps)
-        for outcome in outcomes:
-            outcome.exits(1)
-        outcomes[0].says(r"Too slow: rank 3 \(\S+-h2 10\.77\.0\.2\) to rank 0 \(\S+-h1 10\.77\.0\.1\): ", "Path 0 to 1: shm over ",
+
+        def throttled_world():
+            outcomes = world("--min-gbps", enough_gbps)
+            for outcome in outcomes:
+                outcome.exits(1)
+            return outcomes[0]
+
+        outcome = too_slow_every_time({(2, 0), (2, 1), (3, 0), (3, 1)}, throttled_world)
+        outcome.says(r"Too slow: rank 3 \(\S+-h2 10\.77\.0\.2\) to rank 0 \(\S+-h1 10\.77\.0\.1\): ", "Path 0 to 1: shm over ",
                          r"Path 0 to 2: tcp over .*; at the other end eth0 10\.77\.0\.2, MTU 1500")
-        pairs = json.loads(outcomes[0].out)["pairs"]
-        assert [(pair["from"], pair["to"]) for pair in pairs if pair["too_slow"]] == [(2, 0), (2, 1), (3, 0), (3, 1)], outcomes[0]
+        pairs = json.loads(outcome.out)["pairs"]
         near, far = pairs[0], pairs[1]
         assert near["from_link"]["device"] is None and near["transport"] == "shm", near
         assert far["from_link"] == {"device": "eth0", "port": None, "address": "10.77.0.1", "gid_index": None, "gid": None,
