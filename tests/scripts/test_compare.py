@@ -413,7 +413,7 @@ class RunningPrograms(unittest.TestCase):
         rounds.Results(path, self.HEADER, resume=False)
         with self.assertRaisesRegex(rounds.CompareError, "--resume"):
             rounds.Results(path, self.HEADER, resume=False)
-        with self.assertRaisesRegex(rounds.CompareError, "other versions"):
+        with self.assertRaisesRegex(rounds.CompareError, "other values of 'versions'"):
             rounds.Results(path, dict(self.HEADER, versions={"gloo": "2"}), resume=True)
 
 
