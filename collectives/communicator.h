@@ -246,7 +246,8 @@ class Work {
   // Returns the final status: success, the error for which the communicator failed, or the argument error of the call.
   // Advances pending operations while it waits.
   Status Wait();
-  // Like Wait(), but returns kNotReady if `deadline` passes first. The operation continues.
+  // Like Wait(), but returns kNotReady if `deadline` passes first. The operation continues. If this process is stopped
+  // for more than a second during the wait, that postpones the deadline.
   Status Wait(TimePoint deadline);
   // Returns the final status if there is one. Also advances pending operations once, unless another thread does so.
   std::optional<Status> Test();

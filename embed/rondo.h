@@ -432,7 +432,7 @@ typedef struct rondo_work rondo_work;
 /* Waits until the operation is final. Returns RONDO_OK or the operation's error. May be called any number of times. */
 RONDO_API rondo_code rondo_work_wait(rondo_work* work, rondo_error** error);
 /* Like rondo_work_wait, but waits for at most timeout_ms. After that time it returns RONDO_NOT_READY, and the operation
- * continues. */
+ * continues. A time of more than a second for which the process is stopped meanwhile does not count. */
 RONDO_API rondo_code rondo_work_wait_for(rondo_work* work, uint64_t timeout_ms, rondo_error** error);
 /* Does not wait: returns RONDO_NOT_READY, without an error, while the operation continues. */
 RONDO_API rondo_code rondo_work_test(rondo_work* work, rondo_error** error);

@@ -176,8 +176,12 @@ void OperationProgress::CheckWhileMoving(TimePoint now, Sequence waited) {
 }
 
 void OperationProgress::OnPause(TimePoint begin, TimePoint end) {
-  near_.messages.ExtendDeadlines(begin, end);
   near_.queue.ExtendDeadlines(begin, end);
+  // Starts messages, and so may run out of memory.
+  near_.failure.Guard("extending deadlines", [&] {
+    near_.messages.ExtendDeadlines(begin, end);
+    return true;
+  });
 }
 
 ProgressSource::BeforeSleep OperationProgress::PrepareToSleep() {
