@@ -124,6 +124,10 @@ class TextRules(unittest.TestCase):
         self.assertEqual(self.findings(b"all: a\n\tb\n", "Makefile"), [])
         self.assertEqual(self.findings(b""), [])
 
+    def test_a_list_that_the_formatter_made_a_paragraph_is_found(self):
+        self.assertIn("a.h:3: a list", self.findings(b"#pragma once\n//   one  two\n//   three\n", "a.h")[0])
+        self.assertEqual(self.findings(b"#pragma once\n//   one  two\n// three\n", "a.h"), [])
+
     def test_large_files_do_not_belong_here(self):
         self.assertIn("200001 bytes", self.findings(b"a" * 200_000 + b"\n")[0])
 
@@ -147,6 +151,32 @@ class Words(unittest.TestCase):
     def test_the_list_itself_and_the_user_nobody_may_stay(self):
         self.assertEqual(lint.word_rules("tools/dev/lint", "stranger"), [])
         self.assertEqual(lint.word_rules("tests/launchers/sshd.py", "user nobody"), [])
+
+
+class SentenceWarnings(unittest.TestCase):
+    def warned(self, file, text):
+        return lint.sentence_warnings(file, text, set(range(1, 100)))
+
+    def test_each_pattern_is_found_in_prose(self):
+        for sentence in ("It is late. Who waits is named.", "Ends the lane and who waits on it.", "Frees all that was made.", "Where it fails, it is closed.",
+                         "The rank is to wait.", "It closes everything but for the store.", "Its address stands in the roster.",
+                         "It waits so long.", "The how many-th lane it is."):  # fmt: skip
+            with self.subTest(sentence):
+                self.assertEqual(len(self.warned("a.h", f"int a = 0;\n// {sentence}\n")), 1)
+                self.assertTrue(self.warned("a.md", f"{sentence}\n")[0].startswith("a.md:1: warning: '"))
+                self.assertEqual(len(self.warned("a.py", f'def a():\n    """{sentence}"""\n')), 1)
+                self.assertEqual(self.warned("a.py", f"text = '{sentence}'\n"), [])
+                self.assertEqual(self.warned("a.cc", f'const char* text = "{sentence}";\n'), [])
+
+    def test_plain_sentences_are_left_alone(self):
+        for sentence in ("What is measured?", "It is so large that it is split.", "The peer that waits is named.", "The lane to the peer is open."):
+            with self.subTest(sentence):
+                self.assertEqual(self.warned("a.md", f"{sentence}\n"), [])
+
+    def test_only_changed_lines_are_warned_of(self):
+        diff = "--- a/a.md\n+++ b/a.md\n@@ -1 +2,2 @@ x\n-o\n+p\n+q\n@@ -9,0 +11 @@\n+r\n@@ -20,2 +21,0 @@\n-s\n-t\n"
+        self.assertEqual(lint.changed_of_diff(diff), {"a.md": {2, 3, 11}})
+        self.assertEqual(lint.sentence_warnings("a.md", "It stands.\nIt stands.\n", {2}), ["a.md:2: warning: 'stands': say 'is'"])
 
 
 class Whole(unittest.TestCase):
@@ -195,6 +225,19 @@ class Whole(unittest.TestCase):
                     (root / "base/leans.cc").write_text(first)
                     run = subprocess.run([*command, *words], cwd=root, capture_output=True, text=True, check=False)
                     self.assertIn(f" {findings} findings", run.stdout)
+
+    def test_a_warning_is_printed_for_a_changed_line_and_is_no_finding(self):
+        if lint.missing_tools(["clang-format", "codespell", lint.COMPILER]):
+            self.skipTest("the packages of tools/dev/packages/lint.list are not installed")
+        with self.repository() as root:
+            (root / "a.md").write_text("The roster stands here.\n")
+            run = subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "empty"], cwd=root, check=False)
+            self.assertEqual(run.returncode, 0)
+            subprocess.run(["git", "add", "a.md"], cwd=root, check=True)
+            ran = subprocess.run([sys.executable, str(root / "tools/dev/lint")], capture_output=True, text=True, check=False)
+            self.assertIn("a.md:1: warning: 'stands': say 'is'\n", ran.stdout)
+            self.assertIn(" 0 findings", ran.stdout)
+            self.assertEqual(ran.returncode, 0)
 
     def test_a_word_that_is_spelled_wrong_is_found(self):
         if lint.missing_tools(["clang-format", "codespell", lint.COMPILER]):
