@@ -26,9 +26,10 @@ class Silent final : public PeerObserver {
   void OnPeerLost(Rank, Error) override {}
 };
 
-// Takes the interface veth1 up or down. The RDMA device rxe1 uses this interface.
+// Takes the interface veth1 down, or up again. The RDMA device rxe1 uses this interface. The kernel forgets the routes
+// and the neighbours of an interface that goes down, and rdma-net restores them.
 inline void SetLink(bool up) {
-  REQUIRE(std::system(up ? "ip link set veth1 up" : "ip link set veth1 down") == 0);
+  REQUIRE(std::system(up ? "rdma-net" : "ip link set veth1 down") == 0);
   if (!up) return;
   // The port becomes active again when its interface has its address and its carrier.
   for (int waited = 0; std::system("rdma link show rxe1/1 | grep -q ACTIVE") != 0; ++waited) {
@@ -43,6 +44,10 @@ inline int Rounds(int usual) {
   const char* const times = std::getenv("RONDO_TIMES");
   return times == nullptr ? usual : usual * std::atoi(times);
 }
+
+// How far a side's sent bytes can always be ahead of the bytes that the other side has read. A reader grants room in
+// steps of a quarter of the ring, so the room of up to a quarter may not be granted yet.
+inline std::uint64_t FarthestAhead(std::size_t ring_bytes) { return ring_bytes - ring_bytes / 4; }
 
 inline std::byte Pattern(Rank from, std::uint64_t offset) {
   return static_cast<std::byte>((offset * 2654435761u + static_cast<std::uint64_t>(from) * 97) >> 7);
@@ -104,11 +109,13 @@ struct Side {
   }
 };
 
+constexpr std::size_t kRingBytes = 64 * 1024;
+
 class Pair {
  public:
   // Makes both sides. `ports` has the port option of each side (IbOptions::port). `ports` and `may_fall_back` replace
   // the values in `options`.
-  Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = 64 * 1024,
+  Pair(const std::array<std::string, 2>& ports, bool may_fall_back, std::size_t ring_bytes = kRingBytes,
        IbOptions options = {}) {
     EndpointConfig config;
     config.communicator = 1;

@@ -144,8 +144,7 @@ TEST_CASE("wherever in the stream its port goes down, a zero-copy send goes on b
       Pair pair({spare ? "rxe0+rxe2" : "rxe0", spare ? "rxe1+rxe2" : "rxe1"}, true, ring);
       SendZeroCopy(pair, 4 * kMegabyte);
       const std::uint64_t read = 1 + random.Below(kMegabyte);
-      // the writer is less than one ring's size ahead of the reader
-      const std::uint64_t written = read + random.Below(ring);
+      const std::uint64_t written = read + random.Below(FarthestAhead(ring));
       const std::size_t most = 1 + random.Below(200'000);
       pair.Exchange(written, read, most);
       SetLink(false);

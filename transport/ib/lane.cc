@@ -145,6 +145,7 @@ Status IbLane::OnReceivedEnd(const PathMessage& message) {
 void IbLane::OnConnected() {
   phase_ = Phase::kRdma;
   state_ = LaneState::kOpen;
+  stream_->Begin();
   if (streams_)
     Log(context_.logger, LogLevel::kInfo, "lane {} with {} continues over {}", index_,
         NameOfRank(context_.frame.get(), base_.peer()), stream_->device()->port().Name());

@@ -112,13 +112,17 @@ Status Stream::Connect(const PathEnd& peer, const RemoteRing& remote_ring) {
   RONDO_TRY(link_->pair.Connect(peer));
   link_->peer = remote_ring;
   window_bytes_ = window;
-  link_->connected = true;
-  Pump();
+  link_->state = LinkState::kConnected;
   return {};
 }
 
+void Stream::Begin() {
+  link_->state = LinkState::kOpen;
+  Pump();
+}
+
 void Stream::Detach() {
-  if (link_ && link_->connected) Drain();
+  if (is_connected()) Drain();
   Drop();
 }
 
@@ -576,7 +580,7 @@ void Stream::Look() {
       arrived_ += read;
       if (read < ring_bytes_ - at) break;
     }
-  } else if (link_ && link_->connected) {
+  } else if (is_connected()) {
     Count();
   }
   Pump();

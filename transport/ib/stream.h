@@ -89,9 +89,12 @@ class Stream {
                 QueuePairOptions options);
   const PathEnd& end() const { return link_->pair.end(); }
   RemoteRing remote_ring() const;
-  // Connects to the other side, so that bytes can move. REQUIRES: Attach was called. If it is not the first connection,
-  // Resume was called as well.
+  // Connects to the other side. From then on bytes can arrive. REQUIRES: Attach was called. If it is not the first
+  // connection, Resume was called as well.
   Status Connect(const PathEnd& peer, const RemoteRing& remote_ring);
+  // Begins to send. Call it when the other side has connected, too. Bytes that are sent earlier are lost, and the
+  // device sends them again only after a timeout. REQUIRES: Connect was called.
+  void Begin();
   // Closes this side's end. After the call neither side's device accesses memory of this side, and no byte moves. No
   // byte that was counted or acknowledged is lost. Waits for the device, at most a second.
   void Detach();
@@ -151,6 +154,12 @@ class Stream {
   static constexpr std::size_t kPieces = 10;
   enum class Kind : std::uint32_t { kData = 0, kCredit = 1, kEnd = 2, kDirect = 3, kGrants = 4 };
 
+  enum class LinkState : std::uint8_t {
+    kAttached,   // only this side's end exists
+    kConnected,  // bytes can arrive
+    kOpen,       // bytes can arrive and can be sent
+  };
+
   // A connection, and the counters that start at 0 with each connection.
   struct Link {
     std::shared_ptr<const Device> device;
@@ -160,7 +169,7 @@ class Stream {
     VerbsHandle<ibv_mr> out;
     QueuePair pair;  // destroyed before the registrations
     RemoteRing peer;
-    bool connected = false;
+    LinkState state = LinkState::kAttached;
 
     std::uint64_t notices_sent = 0;
     std::uint64_t peer_notices = 0;       // `notices` of the latest credit received
@@ -219,7 +228,8 @@ class Stream {
   void Linger();
   // If more accepted bytes than this number wait to be posted, they are posted immediately.
   std::size_t most_bytes() const { return link_ ? link_->most_bytes : ring_bytes_; }
-  bool moves() const { return link_ && link_->connected && !failure_; }
+  bool is_connected() const { return link_ && link_->state != LinkState::kAttached; }
+  bool moves() const { return link_ && link_->state == LinkState::kOpen && !failure_; }
 
   const std::size_t ring_bytes_;
   Pages in_;   // the receive ring, then credit and grants; the other side writes all of these

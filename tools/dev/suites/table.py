@@ -218,6 +218,6 @@ SUITES = [
       for transport in ("tcp", "shm")),
     Suite("quickstart", "tools/quickstart on a bare Debian, then again offline", 20,
           ["tools/dev/lab/chroot", "--again-offline", "tools/quickstart"], count_step, tier=Tier.FULL, missing=no_chroot),
-    Suite("newcomer", "the README's commands on a bare Debian: from the clone to sums in Python, torch and C++", 30, ["tests/embed/newcomer"],
+    Suite("readme", "the README's commands on a bare Debian: from the clone to sums in Python, torch and C++", 30, ["tests/embed/readme"],
           count_end_line, tier=Tier.FULL, missing=no_chroot),
 ]  # fmt: skip
