@@ -1,6 +1,7 @@
 #include "collectives/intranode/intranode_path.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
 
@@ -93,6 +94,7 @@ Result<bool> IntranodePath::PollRound(bool& moved) {
     }
     if (!moves_.IsDone(MoveStreams::kWrites)) return false;
     rounds_.Publish();
+    if (stage_ == Stage::kSlots && slots_.ShouldDrainStores()) std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   RONDO_ASSIGN(const bool all, rounds_.TakeArrived(moved, [&](Rank rank) {
     if (stage_ == Stage::kSlots) slots_.Collect(rank, rounds_.round());

@@ -55,8 +55,19 @@ class SlotsStrategy {
   // The number of payload bytes that an operation of a single round writes after the slot's first cache line; 0 for
   // other operations.
   std::uint64_t BytesOfOneRound() const { return layout_ == Layout::kInline || rounds_ > 1 ? 0 : operation_.bytes; }
+  // Whether this rank, when it has published its slot, should wait until its stores have left its store buffer, before
+  // it reads other ranks' slots. This is so if every rank copies and then waits for the others. A rank that reads a
+  // slot too early takes the slot's first cache line away from the rank that is still writing there, which then
+  // publishes later. Without the wait, an all_reduce of 4 KiB among two ranks took up to half as long again.
+  bool ShouldDrainStores() const {
+    const std::uint64_t bytes = BytesOfOneRound();
+    return bytes > 0 && bytes <= kStoreBufferBytes && wanted() == SlotRounds::Wanted::kAll;
+  }
 
  private:
+  // About as much as a store buffer holds. Most of a longer copy leaves the buffer during the copy.
+  static constexpr std::uint64_t kStoreBufferBytes = 4 * 1024;
+
   // How the payload of a round is laid out.
   enum class Layout : std::uint8_t {
     kInline,  // the payload is in the slot's first cache line
