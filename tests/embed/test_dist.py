@@ -15,10 +15,10 @@ TARBALL = ROOT / "bazel-bin/embed/rondo.tar.gz"
 RONDO = ROOT / "bazel-bin/tools/rondo"
 
 
-def run(*command: object, cwd: Path | None = None, status: int = 0, **environment: str) -> str:
+def run(*command: object, cwd: Path | None = None, status: int = 0, timeout_s: float = 120, **environment: str) -> str:
     """Runs a command, which must end with `status`. Returns what it printed to both streams."""
     ran = subprocess.run([str(word) for word in command], cwd=cwd, env=os.environ | environment, text=True, check=False,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)  # fmt: skip
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)  # fmt: skip
     if ran.returncode != status:
         raise AssertionError(f"{command} ended with {ran.returncode}:\n{ran.stdout}")
     return ran.stdout

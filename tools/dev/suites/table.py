@@ -216,6 +216,9 @@ SUITES = [
             ["bazel-bin/tools/rondo", "perf", "all_reduce", "-N", "2", "--transport", transport, "-b", "5G", "-e", "5G", "-n", "1",
              "-w", "0", "--in-place", "--timeout", "300"], count_step, tier=Tier.FULL, release=RONDO)
       for transport in ("tcp", "shm")),
+    Suite("cmake", "the build by CMake: built, installed, found, and added to another project", 15,
+          ["python3", "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/embed", "--pattern", "full_*.py"],
+          count_unittest, tier=Tier.FULL, lane=Lane.BUILDING),
     Suite("quickstart", "tools/quickstart on a bare Debian, then again offline", 20,
           ["tools/dev/lab/chroot", "--again-offline", "tools/quickstart"], count_step, tier=Tier.FULL, missing=no_chroot),
     Suite("readme", "the README's commands on a bare Debian: from the clone to sums in Python, torch and C++", 30, ["tests/embed/readme"],

@@ -1,0 +1,71 @@
+"""The build by CMake (CMakeLists.txt): built, installed and used, and added to another project."""
+
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from test_dist import ROOT, run
+
+sys.path.append(str(ROOT / "tests/support"))
+from pages import write_files  # noqa: E402
+
+BUILD_S = 3600
+
+
+class CMakeBuild(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="rondo-cmake-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.prefix = cls.folder / "prefix"
+        build = cls.folder / "build"
+        run("cmake", "-S", ROOT, "-B", build, f"-DCMAKE_INSTALL_PREFIX={cls.prefix}")
+        run("cmake", "--build", build, "--parallel", timeout_s=BUILD_S)
+        run("cmake", "--install", build)
+        cls.rondo = cls.prefix / "bin/rondo"
+
+    def project(self, name: str) -> Path:
+        """A new folder with the README's C++ program and its CMakeLists.txt."""
+        folder = self.folder / name
+        folder.mkdir()
+        write_files("README.md", folder)
+        return folder
+
+    def builds_and_sums(self, project: Path, *options: str) -> None:
+        run("cmake", "-B", "build", *options, cwd=project)
+        run("cmake", "--build", "build", "--parallel", cwd=project, timeout_s=BUILD_S)
+        printed = run(self.rondo, "run", "-N", "4", "build/sum", cwd=project)
+        for rank in range(4):
+            self.assertIn(f"rank {rank} of 4: the sum is 4\n", printed)
+
+    def test_the_program_sums(self) -> None:
+        for transport in ("shm", "tcp"):
+            printed = run(self.rondo, "perf", "all", "-N", "2", "--transport", transport, "-b", "4", "-e", "64K", "-f", "128", "-n", "2", "-w", "0")
+            self.assertIn("Wrong values     : 0 OK", printed)
+
+    def test_the_library_has_the_interface_and_shows_nothing_else(self) -> None:
+        run(sys.executable, ROOT / "tests/embed/abi", self.prefix / "lib/librondo.so")
+
+    def test_an_installed_rondo_is_found(self) -> None:
+        self.builds_and_sums(self.project("found"), f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_a_rondo_in_a_folder_of_libraries_for_one_architecture_is_found(self) -> None:
+        moved = self.folder / "moved"
+        shutil.copytree(self.prefix, moved, symlinks=True)
+        (moved / "lib").rename(moved / "architecture")
+        (moved / "lib").mkdir()
+        (moved / "architecture").rename(moved / "lib/x86_64-linux-gnu")
+        self.builds_and_sums(self.project("moved_project"), f"-DRondo_DIR={moved}/lib/x86_64-linux-gnu/cmake/Rondo")
+
+    def test_another_project_adds_rondo_as_a_subdirectory(self) -> None:
+        project = self.project("added")
+        (project / "rondo").symlink_to(ROOT)
+        lists = project / "CMakeLists.txt"
+        lists.write_text(lists.read_text().replace("find_package(Rondo 0.1 REQUIRED)", "add_subdirectory(rondo rondo-build)"))
+        self.builds_and_sums(project)
+
+
+if __name__ == "__main__":
+    unittest.main()
