@@ -1,5 +1,6 @@
 """The build by CMake (CMakeLists.txt): built, installed and used, and added to another project."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ sys.path.append(str(ROOT / "tests/support"))
 from pages import write_files  # noqa: E402
 
 BUILD_S = 3600
+AT_ONCE = str(os.cpu_count() or 1)  # jobs; without a number CMake starts all of them at once
 
 
 class CMakeBuild(unittest.TestCase):
@@ -22,7 +24,7 @@ class CMakeBuild(unittest.TestCase):
         cls.prefix = cls.folder / "prefix"
         build = cls.folder / "build"
         run("cmake", "-S", ROOT, "-B", build, f"-DCMAKE_INSTALL_PREFIX={cls.prefix}")
-        run("cmake", "--build", build, "--parallel", timeout_s=BUILD_S)
+        run("cmake", "--build", build, "--parallel", AT_ONCE, timeout_s=BUILD_S)
         run("cmake", "--install", build)
         cls.rondo = cls.prefix / "bin/rondo"
 
@@ -35,7 +37,7 @@ class CMakeBuild(unittest.TestCase):
 
     def builds_and_sums(self, project: Path, *options: str) -> None:
         run("cmake", "-B", "build", *options, cwd=project)
-        run("cmake", "--build", "build", "--parallel", cwd=project, timeout_s=BUILD_S)
+        run("cmake", "--build", "build", "--parallel", AT_ONCE, cwd=project, timeout_s=BUILD_S)
         printed = run(self.rondo, "run", "-N", "4", "build/sum", cwd=project)
         for rank in range(4):
             self.assertIn(f"rank {rank} of 4: the sum is 4\n", printed)
