@@ -54,12 +54,14 @@ class CMakeBuild(unittest.TestCase):
         self.builds_and_sums(self.project("found"), f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def test_a_rondo_in_a_folder_of_libraries_for_one_architecture_is_found(self) -> None:
-        moved = self.folder / "moved"
-        shutil.copytree(self.prefix, moved, symlinks=True)
-        (moved / "lib").rename(moved / "architecture")
-        (moved / "lib").mkdir()
-        (moved / "architecture").rename(moved / "lib/x86_64-linux-gnu")
-        self.builds_and_sums(self.project("moved_project"), f"-DRondo_DIR={moved}/lib/x86_64-linux-gnu/cmake/Rondo")
+        prefix, library = self.folder / "multi", "lib/x86_64-linux-gnu"
+        build = self.folder / "build"
+        run("cmake", build, f"-DCMAKE_INSTALL_LIBDIR={library}")
+        run("cmake", "--install", build, "--prefix", prefix)
+        self.builds_and_sums(self.project("multi_project"), f"-DRondo_DIR={prefix / library}/cmake/Rondo")
+        example = Path(shutil.copytree(ROOT / "examples/from_c", self.folder / "from_c"))
+        run("make", cwd=example, PKG_CONFIG_PATH=f"{prefix / library}/pkgconfig")
+        self.assertIn("rank 1 of 2: the sum is 1\n", run(self.rondo, "run", "-N", "2", "./all_reduce", cwd=example))
 
     def test_another_project_adds_rondo_as_a_subdirectory(self) -> None:
         project = self.project("added")
