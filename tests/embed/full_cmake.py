@@ -29,11 +29,11 @@ class CMakeBuild(unittest.TestCase):
         cls.rondo = cls.prefix / "bin/rondo"
 
     def project(self, name: str) -> Path:
-        """A new folder with the README's C++ program and its CMakeLists.txt."""
+        """A new folder with the README's C++ program and its CMakeLists.txt (README.md, folder sum)."""
         folder = self.folder / name
         folder.mkdir()
         write_files("README.md", folder)
-        return folder
+        return folder / "sum"
 
     def builds_and_sums(self, project: Path, *options: str) -> None:
         run("cmake", "-B", "build", *options, cwd=project)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"^```(\w+) ([\w.-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+) ([\w./-]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> dict[str, str]:
@@ -21,4 +21,5 @@ def write_files(page: str, folder: Path) -> None:
     """Every block whose name has a dot is a file."""
     for name, text in blocks(page).items():
         if "." in name:
+            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
             Path(folder, name).write_text(text, encoding="utf-8")
